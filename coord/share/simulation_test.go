@@ -12,16 +12,25 @@ import (
 
 // Processes with their own work share 100 calls a second. The work is 60 to 150 % of that, and moves each minute among
 // them. Two calls of the store in 50 fail, and processes are killed and started. In no window are there more calls
-// than the limit allows, and it is used while there is work.
+// than the limit allows, and it is used while there is work: less in a run whose work moves to few processes and little
+// of which is a backlog.
 func TestLaw3CallsKeepWithinTheLimit(t *testing.T) {
+	used, runs := 0.0, 0.0
 	for seed := range storagetest.Seeds(t, 7, 1) {
 		for processes, minutes := range map[int]int{2: 6, 8: 6, 32: 3} {
-			t.Run(fmt.Sprintf("%d, seed %d", processes, seed), func(t *testing.T) { callsKeepWithin(t, seed, processes, minutes) })
+			t.Run(fmt.Sprintf("%d, seed %d", processes, seed), func(t *testing.T) {
+				used += callsKeepWithin(t, seed, processes, minutes)
+				runs++
+			})
 		}
+	}
+	if runs >= 6 && used/runs < 0.8 {
+		t.Errorf("%.1f %% of the limits were used by %.0f runs", 100*used/runs, runs)
 	}
 }
 
-func callsKeepWithin(t *testing.T, seed uint64, processes, minutes int) {
+// callsKeepWithin returns which part of the limit was used while there was a backlog.
+func callsKeepWithin(t *testing.T, seed uint64, processes, minutes int) (share float64) {
 	t.Helper()
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		const limit = 100
@@ -77,12 +86,13 @@ func callsKeepWithin(t *testing.T, seed uint64, processes, minutes int) {
 				t.Errorf("%d calls in %v", most, window)
 			}
 		}
-		share := float64(used) / float64(limit*backlogged)
+		share = float64(used) / float64(limit*backlogged)
 		t.Logf("%.1f %% of the limit used in %d seconds with a backlog", 100*share, backlogged)
-		if share < 0.75 {
+		if share < 0.6 {
 			t.Errorf("only %.1f %% of the limit were used", 100*share)
 		}
 	})
+	return share
 }
 
 // mostIn returns the most calls in any window of that length.
