@@ -16,7 +16,7 @@ import (
 // handedBack is the context of a handler of a message that was handed back so often.
 func handedBack(t testing.TB, n, times int) context.Context {
 	e := channel.Envelope{ID: id(n), Kind: "test.job.v1", Time: time.Now(), HandBacks: times}
-	return post.WithDelivery(t.Context(), &e, "jobs", nil, times+1)
+	return post.WithDelivery(t.Context(), &e, "jobs", nil, times+1, nil)
 }
 
 // after returns for how long a message waits that a call's error hands back.

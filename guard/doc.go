@@ -123,9 +123,10 @@
 //     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.
 //  11. A call whose outcome is unknown is never repeated by a guess. Verify is asked before each call, also that of a
 //     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable,
-//     only an operator's retry calls again. Of copies, and of messages that come back after an outage of the store,
-//     handlers.ReactOnce alone knows. Others may still call after a process that is killed between its call and the
-//     note of the outcome, or that alone can't reach the store for 35 seconds.
+//     only an operator's retry calls again. That holds for a call whose handler is given up, too. Of copies, and of
+//     messages that come back after an outage of the store, handlers.ReactOnce alone knows. Others may still call
+//     after a process that is killed between its call and the note of the outcome, or that alone can't reach the
+//     store for 35 seconds.
 //
 // Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
 // clocks.

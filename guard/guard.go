@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +28,7 @@ type Guard struct {
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
 
 	transports atomic.Bool // there is one that notes what was sent
+	unsure     bool        // a call that never returns may have been done, and may not be made again
 }
 
 // New returns a guard. The name is that of the service, in logs and in the poison queue. A service that can fail in
@@ -37,6 +37,7 @@ type Guard struct {
 func New(name string, cfg Config) *Guard {
 	g := &Guard{name: name}
 	g.cfg, g.fault = cfg.withDefaults(name)
+	g.unsure = g.fault == nil && leavesUnsure(&g.cfg)
 	g.breaker = newBreaker(&g.cfg, g.say)
 	g.fleet = newFleet(name, g.breaker, g.logger)
 	g.division.tell = func() {
@@ -218,17 +219,29 @@ func (m message) age() time.Duration {
 	return time.Since(from)
 }
 
+// doubts tells the handler of a call that may have been done if it never returns.
+func (m message) doubts(unsure bool, by int32) {
+	if unsure && m.Handling != nil {
+		m.Doubt(by)
+	}
+}
+
 // call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
 	fault.Kind = Mine // unless the call says more
 	var sent *exchanges
 	returned := false
+	m.doubts(g.unsure, 1)
 	defer func() {
+		after := int32(-1)
 		if !returned && sent.mayBeDone() {
 			if v := recover(); v != nil {
 				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger().With(slog.String("guard", g.name)), v)
+			} else { // the handler's goroutine ends
+				after = 0
 			}
 		}
+		m.doubts(g.unsure, after)
 		g.tally.calls[fault.Kind].Add(1)
 		g.breaker.end(p, fault.outcome(), err, fault.After)
 		g.quota.give(p.seat)
@@ -258,13 +271,6 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	return fault, err
 }
 
-// panicked returns the error of a call that has panicked after a request that may have been done.
-func panicked(ctx context.Context, log *slog.Logger, v any) error {
-	err := fmt.Errorf("panic after a request that may have been done: %v", v)
-	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
-	return err
-}
-
 // limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is
 // no fault of the handler.
 func (c *Config) limit(ctx context.Context) time.Duration {
@@ -281,43 +287,6 @@ func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Du
 
 // Unwrap makes it match context.DeadlineExceeded.
 func (l late) Unwrap() error { return context.DeadlineExceeded }
-
-// judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
-func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
-	switch {
-	case err == nil:
-		return Fault{Kind: Done}
-	case isVerdict(err):
-		return Fault{Kind: Mine}
-	case ctx.Err() != nil:
-		return judgeCutOff(&g.cfg, err, asking)
-	}
-	fault := g.cfg.Fault(err)
-	switch {
-	case fault.Kind <= Done || fault.Kind > Mine:
-		fault.Kind, fault.NotInPlace = Transient, true
-	case asking && (fault.Kind == Unknown || fault.Kind == Permanent): // a question that is refused says nothing of the call
-		fault.Kind = Transient
-	}
-	fault.After = min(max(0, fault.After), longestWait)
-	return fault
-}
-
-// judgeCutOff says what the error of a call means whose handler was told to end. The service isn't to blame. But it may
-// have done a call that it was sent, and nobody may guess that it hasn't.
-func judgeCutOff(c *Config, err error, asking bool) Fault {
-	if asking || c.Repeatable || c.Verify != nil || c.Fault(cutOff{err}).Kind != Unknown {
-		return Fault{Kind: Mine}
-	}
-	return Fault{Kind: Unknown, cutOff: true}
-}
-
-// cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.
-type cutOff struct{ error }
-
-func (e cutOff) Unwrap() error { return e.error }
-
-func (cutOff) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (f Fault) outcome() outcome {
 	if f.cutOff {

@@ -60,7 +60,7 @@ func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tried := func(n int) context.Context {
 			e := channel.Envelope{ID: id(n), Kind: "test.job.v1", Time: time.Now(), Attempts: 1}
-			return post.WithDelivery(t.Context(), &e, "jobs", nil, 2)
+			return post.WithDelivery(t.Context(), &e, "jobs", nil, 2, nil)
 		}
 		g := quiet()
 		_ = g.Do(handling(t, id(100), 1), ends(nil))

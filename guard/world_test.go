@@ -28,7 +28,7 @@ var (
 // handling is the context of a handler of the message with this ID, in its n-th delivery.
 func handling(t testing.TB, id string, n int) context.Context {
 	e := channel.Envelope{ID: id, Kind: "test.job.v1", Time: time.Now()}
-	return post.WithDelivery(t.Context(), &e, "jobs", nil, n)
+	return post.WithDelivery(t.Context(), &e, "jobs", nil, n, nil)
 }
 
 // ends is a call that ends with an error.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -33,6 +34,8 @@ type Delivery struct {
 	passage *passage // through the middleware, where its handler folds
 	skipped bool     // a middleware has ended it without its fold
 	folded  bool     // its fold has run before
+
+	doubts atomic.Int32 // calls of its handler whose effect may have happened if it never returns
 }
 
 // Resolve finds the handler of a message that came from a queue, decodes the message, and finds the document it is for.
@@ -171,11 +174,20 @@ func (d *Delivery) react(ctx context.Context) error {
 	})
 	switch _, hung := r.watch(ctx, untilDone); {
 	case hung:
-		return hangs(r, theHandler, h.timeout, allStacks())
+		return d.hangs(r, h.timeout, allStacks())
+	case !r.returned && d.doubts.Load() > 0:
+		return Poison(ReasonOutcomeUnknown, r.fault)
 	case !r.returned:
 		return r.fault
 	}
 	return err
+}
+
+// hangs makes the error of a delivery's handler that was given up.
+func (d *Delivery) hangs(r *run, limit time.Duration, dump []byte) *HangError {
+	e := hangs(r, theHandler, limit, dump)
+	e.Unsure = d.doubts.Load() > 0
+	return e
 }
 
 // folder folds deliveries into the documents of one collection. Only newFolder knows its generic type.

@@ -194,12 +194,15 @@ func userStack() string {
 	return b.String()
 }
 
-// HangError stands for a handler, or other code of the user, that didn't end. It was given up and runs on.
+// HangError stands for a handler, or other code of the user, that didn't end. It was given up and runs on. If it is in
+// a call of package guard that may not be made twice, its verdict is [Poison] with [ReasonOutcomeUnknown].
 type HangError struct {
 	What  string          // what hangs: "the handler", or code outside of it
 	Limit time.Duration   // the time that it had
 	Stack string          // where it is
 	Ended <-chan struct{} // closed when it ends after all
+
+	Unsure bool // it is in a call whose effect may have happened
 }
 
 func (e *HangError) Error() string {

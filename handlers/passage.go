@@ -191,7 +191,7 @@ func (w *patience) await(ps []*passage, arrived <-chan struct{}) {
 			if w.dump == nil {
 				w.dump = allStacks()
 			}
-			p.hang = hangs(p.r, theHandler, w.f.timeout, w.dump)
+			p.hang = p.d.hangs(p.r, w.f.timeout, w.dump)
 		}
 	}
 }
@@ -217,6 +217,7 @@ func (p *passage) verdict() error {
 	switch {
 	case p.hang != nil && hung && hang != p.hang:
 		both := *hang
+		both.Unsure = p.hang.Unsure
 		both.Ended = bothEnded(hang.Ended, p.hang.Ended)
 		return &both
 	case p.hang != nil:

@@ -197,7 +197,7 @@ func react[M channel.Message](r *Registry, name, queue string, kind channel.Kind
 
 // handling returns the context of a delivery's handler.
 func (d *Delivery) handling(ctx context.Context) context.Context {
-	return post.WithDelivery(ctx, d.Envelope, d.Queue, d.Handler.channels, d.Number)
+	return post.WithDelivery(ctx, d.Envelope, d.Queue, d.Handler.channels, d.Number, &d.doubts)
 }
 
 // ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that

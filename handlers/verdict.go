@@ -120,9 +120,11 @@ func Judge(err error) (v Verdict) {
 		later  *LaterError
 		poison *PoisonError
 	)
-	switch {
+	switch hang, hangs := err.(*HangError); {
 	case err == nil:
 		return Verdict{Action: Done}
+	case hangs && hang != nil && hang.Unsure:
+		return Verdict{Action: ToPoison, Reason: ReasonOutcomeUnknown, Spent: true, Err: err}
 	case errors.As(err, &poison):
 		return Verdict{Action: ToPoison, Reason: poison.Reason, Spent: true, Err: err}
 	case errors.As(err, &later):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"sync"
+	"sync/atomic"
 )
 
 // Handling is what a handler's context holds about the message that it handles.
@@ -14,8 +15,9 @@ type Handling struct {
 
 	Deliveries int // how often the message was delivered, with this time; 0: nobody has counted
 
-	mu   sync.Mutex
-	sent map[string]int
+	doubts *atomic.Int32 // see Doubt; nil: nobody asks
+	mu     sync.Mutex
+	sent   map[string]int
 }
 
 type handlingKey struct{}
@@ -24,12 +26,19 @@ type handlingKey struct{}
 // under it continue the message's chain. channels is the *channel.Channels that the message came through; it may be nil
 // if the handler sends through channels of its own.
 func WithHandling(ctx context.Context, e *Envelope, queue string, channels any) context.Context {
-	return WithDelivery(ctx, e, queue, channels, 0)
+	return WithDelivery(ctx, e, queue, channels, 0, nil)
 }
 
-// WithDelivery is WithHandling for a message that was delivered so often.
-func WithDelivery(ctx context.Context, e *Envelope, queue string, channels any, deliveries int) context.Context {
-	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels, Deliveries: deliveries})
+// WithDelivery is WithHandling for a message that was delivered so often. doubts counts what [Handling.Doubt] is told.
+func WithDelivery(ctx context.Context, e *Envelope, queue string, channels any, deliveries int, doubts *atomic.Int32) context.Context {
+	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels, Deliveries: deliveries, doubts: doubts})
+}
+
+// Doubt tells that a call begins (1) or has ended (-1) whose effect may have happened if its handler never returns.
+func (h *Handling) Doubt(by int32) {
+	if h.doubts != nil {
+		h.doubts.Add(by)
+	}
 }
 
 type mostKey struct{}

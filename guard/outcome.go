@@ -1,0 +1,62 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+)
+
+// panicked returns the error of a call that has panicked after a request that may have been done.
+func panicked(ctx context.Context, log *slog.Logger, v any) error {
+	err := fmt.Errorf("panic after a request that may have been done: %v", v)
+	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	return err
+}
+
+// judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.
+func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
+	switch {
+	case err == nil:
+		return Fault{Kind: Done}
+	case isVerdict(err):
+		return Fault{Kind: Mine}
+	case ctx.Err() != nil:
+		return judgeCutOff(&g.cfg, err, asking)
+	}
+	fault := g.cfg.Fault(err)
+	switch {
+	case fault.Kind <= Done || fault.Kind > Mine:
+		fault.Kind, fault.NotInPlace = Transient, true
+	case asking && (fault.Kind == Unknown || fault.Kind == Permanent): // a question that is refused says nothing of the call
+		fault.Kind = Transient
+	}
+	fault.After = min(max(0, fault.After), longestWait)
+	return fault
+}
+
+// judgeCutOff says what the error of a call means whose handler was told to end. The service isn't to blame. But it may
+// have done a call that it was sent, and nobody may guess that it hasn't.
+func judgeCutOff(c *Config, err error, asking bool) Fault {
+	if asking || c.Repeatable || c.Verify != nil || c.Fault(cutOff{err}).Kind != Unknown {
+		return Fault{Kind: Mine}
+	}
+	return Fault{Kind: Unknown, cutOff: true}
+}
+
+// leavesUnsure reports that nobody may make a call again that was given up without an answer.
+func leavesUnsure(c *Config) (unsure bool) {
+	defer func() {
+		if recover() != nil {
+			unsure = true // the user's classifier panics, so it says nothing
+		}
+	}()
+	return judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown
+}
+
+// cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.
+type cutOff struct{ error }
+
+func (e cutOff) Unwrap() error { return e.error }
+
+func (cutOff) Is(target error) bool { return target == context.DeadlineExceeded }
