@@ -69,7 +69,8 @@
 // process that starts doesn't know how old the pause is, so it claims a probe, and the service tells.
 //
 // [Guard.Status] says since when the breaker of a process is open, and why, and [Outages] says it of a store. In
-// programs of package host /readyz and the verb doctor show them.
+// programs of package host /readyz and the verb doctor show them. [Close] closes a breaker by hand, as does guards
+// close.
 //
 // # Limits
 //

@@ -17,7 +17,7 @@ var completions = []struct {
 	words []string
 	want  []string
 }{
-	{[]string{""}, []string{"completion", "doctor", "gates", "ids", "leaders", "locks", "poison", "processes", "queues", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
+	{[]string{""}, []string{"completion", "doctor", "gates", "guards", "ids", "leaders", "locks", "poison", "processes", "queues", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
 	{[]string{"poison", ""}, []string{"discard", "edit", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "-d"}, []string{"-dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},

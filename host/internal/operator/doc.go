@@ -1,7 +1,7 @@
 // Package operator is the command line of the people who run a program. It shows what waits in the queues, pauses and
 // resumes them, shows and settles what is in the poison queues, shows values and views, shows and settles schedules,
-// counters, gates, locks, leaders and turns, shows processes and acts on them, changes settings, sends commands and
-// finds what is wrong. It may be used while workers run.
+// counters, gates, guards, locks, leaders and turns, shows processes and acts on them, changes settings, sends
+// commands and finds what is wrong. It may be used while workers run.
 //
 //	millrace queues list
 //	millrace queues pause   QUEUE… -why TEXT [-for D | -until TIME] [-by WHO] [-repair]
@@ -30,6 +30,8 @@
 //	millrace locks break    NAME -why TEXT [-by WHO]
 //	millrace locks raise    NAME FENCE [-ttl D] [-by WHO] [-why TEXT]
 //	millrace leaders list   [-prefix P] [-after NAME] [-limit N]
+//	millrace guards list    [-prefix P] [-after NAME] [-limit N]
+//	millrace guards close   NAME
 //	millrace turns list     QUEUE [-all] [-prefix P] [-after KEY] [-limit N]
 //	millrace turns release  QUEUE KEY -why TEXT [-by WHO]
 //	millrace signals send   NAME [-data TEXT] [-one]
@@ -101,6 +103,7 @@
 //     the next worker)
 //   - ids raise: raised, made, repaired, unchanged, selected (a dry run)
 //   - gates open, close and repair: opened, announced, closed, unchanged, repaired
+//   - guards close: closed, unchanged; the other members tell how the guard was before
 //   - queues pause and resume: paused, resumed, unchanged, repaired (the pauses could not be read, and are replaced)
 //   - turns release: released, unchanged (the key waits for nothing)
 //   - spool release: released; spool discard: discarded
@@ -111,8 +114,8 @@
 // And those of settings set and settings back: in force, rolling out, forced, refused, dropped, rolled
 // back, unchanged.
 //
-// A schedule, counter, gate or lock that can't be read is listed as corrupt. Its error is a note, and is in its JSON
-// line. Pauses of queues are one document: if that can't be read, queues list makes a note of it and shows none.
+// A schedule, counter, gate, guard or lock that can't be read is listed as corrupt. Its error is a note, and is in its
+// JSON line. Pauses of queues are one document: if that can't be read, queues list makes a note of it and shows none.
 //
 // processes show -json prints one line: an instance (process.Stream). Its steps have the members id, name, status,
 // topic, key, msg, trackingId, created, timestamp, timeout, ref, tag, prev and next, and some more. processes show

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -21,4 +22,13 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone",
 		"WRONG the document of guard junk is damaged: the document can't be read", "The next process that looks replaces it",
 		"NOTE the document of limit rate/smtp can't be read")
+	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "smtp open ", `no route \x1b[31m`)
+	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on. It was open, since `, `no route \x1b[31m`)
+	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
+	got := oneLine[guardLine](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
+	worldtest.Want(t, "result and state", got.Result+" "+got.State, "closed corrupt")
+	x.want(t, 0, "", "guards", "close", "crm")
+	if _, out, _ := x.do(t, "", "doctor"); strings.Contains(out, "guard ") {
+		t.Errorf("doctor still tells of guards: %s", out)
+	}
 }

@@ -128,6 +128,10 @@ func TestExitCodes(t *testing.T) {
 		{"gates open g -by " + strings.Repeat("x", 101), 2, "at most 100 bytes"},
 		{"gates close g -why a\x1bb", 2, "control characters"},
 		{"gates list -prefix \x1b", 2, "-prefix can't begin a key"},
+		{"guards close", 2, "want NAME"},
+		{"guards close smtp", 3, "has ever been in doubt"},
+		{"guards close a\x1bb", 2, "control characters"},
+		{"guards list", 0, "No guard has ever been in doubt."},
 		{"locks break l", 2, "add -why TEXT"},
 		{"locks break l -why x", 3, "nobody has ever held it"},
 		{"leaders list", 0, "No leaders."},
@@ -243,7 +247,7 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "nightly")
 		case "schedules backfill":
 			args = append(args, "nightly", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
-		case "gates open", "gates close", "gates repair":
+		case "gates open", "gates close", "gates repair", "guards close":
 			args = append(args, "season")
 		case "locks break":
 			args = append(args, "nightly", "-why", "it hangs")

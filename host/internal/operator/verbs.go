@@ -81,6 +81,7 @@ func (t tool) verbs() []*verb {
 	all = append(all, coordVerbs()...)
 	all = append(all, signalVerbs()...)
 	all = append(all, turnVerbs()...)
+	all = append(all, guardVerbs()...)
 	all = append(all, processVerbs()...)
 	all = append(all, settingsVerbs()...)
 	all = append(all, spoolVerbs()...)
