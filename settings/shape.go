@@ -105,6 +105,9 @@ func (s *shape[T]) decode(values []byte) (*T, error) {
 	}
 	v, err := jsonform.DecodeStrictly[T](data)
 	if err != nil {
+		if unfit := (*jsonform.TypeError)(nil); errors.As(err, &unfit) {
+			err = errors.New(unfit.InFull())
+		}
 		err = fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 		switch text := err.Error(); {
 		case strings.Contains(text, "unknown member"):

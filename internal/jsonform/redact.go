@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -28,8 +29,7 @@ func RedactError[T any](err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("invalid JSON at byte %d", syntax.ByteOffset)
 	case errors.As(err, &semantic) && semantic.GoType != nil:
-		path := strings.ReplaceAll(strings.TrimPrefix(string(semantic.JSONPointer), "/"), "/", ".")
-		return unfit[T](path, semantic.GoType)
+		return unfit[T](strings.Join(slices.Collect(semantic.JSONPointer.Tokens()), "."), semantic.GoType)
 	case errors.As(err, &older) && older.Type != nil:
 		return unfit[T](older.Field, older.Type)
 	}
@@ -39,17 +39,26 @@ func RedactError[T any](err error) error {
 // A TypeError says that JSON, or a member of it, can't be decoded into a type of Go.
 type TypeError struct {
 	place string
+	path  string // of the whole place, names of the JSON included; empty: not known
 	of    reflect.Type
 	cause string
 	whole bool // the place is what can't be decoded, and not something within it
 }
 
 func unfit[T any](path string, of reflect.Type) *TypeError {
-	return &TypeError{place: memberOf[T](path), of: of, whole: !strings.Contains(path, ".")}
+	return &TypeError{place: memberOf[T](path), path: path, of: of, whole: !strings.Contains(path, ".")}
 }
 
 func (e *TypeError) Error() string {
 	return fmt.Sprintf("%s can't be decoded into %v%s", e.place, e.of, e.cause)
+}
+
+// InFull is the error with the whole path of the member, for JSON whose names are not personal.
+func (e *TypeError) InFull() string {
+	if len(e.path) == 0 || len(e.path) > 200 {
+		return e.Error()
+	}
+	return fmt.Sprintf("member %s can't be decoded into %v", e.path, e.of)
 }
 
 // For is the error for people who don't know the type: name is what they call it.
