@@ -30,6 +30,7 @@ type division struct {
 
 // stake is a consumer's part in a division, under its mutex.
 type stake struct {
+	hand         int       // messages that it may hold without the guard; 0: not known
 	told, target int       // messages that it may hold: as it knows, and as it should be
 	held         int       // messages that it holds
 	idle         bool      // it kept a place for a while, and none came
@@ -39,13 +40,21 @@ type stake struct {
 }
 
 func (d *division) join(t *turn) {
-	if t.inHand == nil || t.hand <= 0 {
+	if t.inHand == nil || t.atMost <= 0 {
 		return // what it holds isn't known
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	t.hand = t.atMost
 	d.all = append(d.all, t)
 	d.many.Store(len(d.all) > 1)
+}
+
+// setHand notes what a consumer may hold without the guard.
+func (d *division) setHand(t *turn, hand int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.hand = hand
 }
 
 func (d *division) leave(t *turn) {

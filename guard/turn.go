@@ -34,7 +34,7 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 	if store := cmp.Or(g.cfg.Store, c.Store); store != nil {
 		g.fleet.open(ctx, store, true)
 	}
-	t := &turn{guard: g, queue: c.Queue, most: c.Concurrency, hand: c.MaxInHand, inHand: c.InHand, store: c.Store != nil}
+	t := &turn{guard: g, queue: c.Queue, most: c.Concurrency, atMost: c.MaxInHand, others: c.Others, inHand: c.InHand, store: c.Store != nil}
 	g.division.join(t)
 	return t, nil
 }
@@ -54,10 +54,11 @@ func warnWithoutTurn(g *Guard, m message) {
 type turn struct {
 	guard  *Guard
 	queue  string
-	most   int        // handlers at a time, which a limit doesn't raise; 0: not known
-	hand   int        // messages in hand, likewise
-	inHand func() int // that it holds now; nil: not known
-	store  bool       // its consumer has one
+	most   int                  // handlers at a time by its settings, which a limit doesn't raise; 0: not known
+	atMost int                  // messages in hand, likewise
+	others func() worker.Limits // of the queue's other turns; nil: there are none
+	inHand func() int           // that it holds now; nil: not known
+	store  bool                 // its consumer has one
 
 	tight atomic.Bool // a limit of calls was in force when it was asked last
 	stake             // in the division of the room among queues
@@ -65,24 +66,37 @@ type turn struct {
 
 func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	limits, changed := t.guard.breaker.limits()
-	if t.most > 0 {
-		limits.Concurrency, limits.MaxInHand = min(limits.Concurrency, t.most), min(limits.MaxInHand, t.most)
+	most, hand := t.inForce()
+	if most > 0 {
+		limits.Concurrency, limits.MaxInHand = min(limits.Concurrency, most), min(limits.MaxInHand, most)
 	}
 	d, q := &t.guard.division, t.guard.quota
 	if limits.Pause {
 		d.part(t, 0)
 		return limits, changed
 	}
-	alone := t.most
+	alone := most
 	if d.many.Load() { // they divide what may run
 		alone = 0
 	}
 	all, wait := q.room(alone)
 	part := d.part(t, min(all, cmp.Or(limits.MaxInHand, all)))
-	room := q.limits(part, wait, t.most, t.hand)
+	room := q.limits(part, wait, most, hand)
 	t.setTight(room != worker.Limits{} && (all < math.MaxInt || d.many.Load()))
 	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
 	return room, changed
+}
+
+// inForce returns how many handlers may run at a time, and how many messages may be in hand, without this turn.
+func (t *turn) inForce() (most, hand int) {
+	most, hand = t.most, t.atMost
+	if t.others != nil {
+		others := t.others()
+		most = cmp.Or(others.Concurrency, most)
+		hand = max(most, cmp.Or(others.MaxInHand, hand))
+	}
+	t.guard.division.setHand(t, hand)
+	return most, hand
 }
 
 // setTight lets the turn be told when calls end, or not any more.

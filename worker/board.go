@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
@@ -32,18 +33,33 @@ type board struct {
 	ctx   context.Context // of the consumer
 	log   *slog.Logger
 	turns []Turn
+	peers []*peers      // by turn
+	outer func() Limits // of the board around this one; nil: there is none
 
 	mu      sync.Mutex
 	given   []Limits // by turn; a turn that has not answered yet pauses
 	limits  Limits   // all combined
+	heard   Limits   // of outer
 	inForce context.Context
 	change  context.CancelFunc // ends inForce
 }
 
+// peers let a turn know the limits of the others.
+type peers struct {
+	asked atomic.Bool   // it wants to know them
+	news  chan struct{} // of capacity 1: they have changed
+}
+
 // openBoard opens turns, one after the other. If one fails, those that are open leave.
 func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error) {
-	b := &board{ctx: ctx, log: c.Logger}
-	for _, o := range open {
+	b := &board{ctx: ctx, log: c.Logger, outer: c.Others}
+	for i, o := range open {
+		p := &peers{news: make(chan struct{}, 1)}
+		b.peers = append(b.peers, p)
+		c.Others = func() Limits {
+			p.asked.Store(true)
+			return b.others(i)
+		}
 		t, err := openTurn(ctx, c, o)
 		if err != nil {
 			leaving, cancel := leaveContext(ctx)
@@ -52,7 +68,7 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 		}
 		b.turns, b.given = append(b.turns, t), append(b.given, Limits{Pause: true})
 	}
-	b.limits = b.combine()
+	b.limits = combine(b.given)
 	b.inForce, b.change = context.WithCancel(ctx)
 	for i := range b.turns {
 		go b.watch(i)
@@ -126,6 +142,15 @@ func leave(ctx context.Context, t Turn) (err error) {
 
 // Now makes a board a [Turn].
 func (b *board) Now() (Limits, <-chan struct{}) {
+	if b.outer != nil {
+		outer := b.outer()
+		b.mu.Lock()
+		if outer != b.heard {
+			b.heard = outer
+			b.tellPeers(-1)
+		}
+		b.mu.Unlock()
+	}
 	limits, inForce := b.now()
 	return limits, inForce.Done()
 }
@@ -178,6 +203,7 @@ func (b *board) watch(i int) {
 		b.set(i, limits)
 		select {
 		case <-changed:
+		case <-b.peers[i].news:
 		case <-b.ctx.Done():
 		}
 		b.wait(askEvery - time.Since(asked)) // a channel that is always closed must not keep a processor busy
@@ -225,23 +251,60 @@ func (b *board) last(i int) Limits {
 func (b *board) set(i int, limits Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if bounds(limits) != bounds(b.given[i]) {
+		b.tellPeers(i)
+	}
 	b.given[i] = limits
-	if all := b.combine(); all != b.limits {
+	if all := combine(b.given); all != b.limits {
 		b.limits = all
 		b.change()
 		b.inForce, b.change = context.WithCancel(b.ctx)
 	}
 }
 
+// tellPeers lets the turns that want to know the limits of the others be asked again, but for one. The caller holds the
+// mutex.
+func (b *board) tellPeers(but int) {
+	for i, p := range b.peers {
+		if i != but && p.asked.Load() {
+			select {
+			case p.news <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// bounds are limits without their pauses.
+func bounds(l Limits) Limits {
+	l.Pause, l.Brief = false, false
+	return l
+}
+
+// others returns the bounds that all turns but one set, and those around this board.
+func (b *board) others(i int) Limits {
+	var outer Limits
+	if b.outer != nil {
+		outer = b.outer()
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	given := slices.Clone(b.given)
+	if i < len(given) { // it is open
+		given = slices.Delete(given, i, i+1)
+	}
+	return bounds(combine(append(given, outer)))
+}
+
 // combine returns the limits of all turns together.
-func (b *board) combine() (all Limits) {
-	for _, l := range b.given {
+func combine(given []Limits) (all Limits) {
+	for _, l := range given {
 		all.Concurrency = least(all.Concurrency, l.Concurrency)
 		all.MaxInHand = least(all.MaxInHand, l.MaxInHand)
 		all.PollInterval = least(all.PollInterval, l.PollInterval)
 	}
-	all.Pause = slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })
-	all.Brief = all.Pause && !slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause && !l.Brief })
+	all.Pause = slices.ContainsFunc(given, func(l Limits) bool { return l.Pause })
+	all.Brief = all.Pause && !slices.ContainsFunc(given, func(l Limits) bool { return l.Pause && !l.Brief })
 	return all
 }
 

@@ -157,7 +157,7 @@ func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) 
 // apply puts limits in force.
 func (in *intake) apply(ctx context.Context, box *inbox.Inbox, limits Limits) {
 	meant := in.complete(limits)
-	in.hung.setMost(meant.Concurrency)
+	in.hung.setMost(max(meant.Concurrency, in.cfg.Concurrency)) // else one that hangs would stop a queue whose limit is low for a while
 	in.hand.setConcurrency(meant.Concurrency)
 	in.room.setLimits(meant.Concurrency, meant.MaxInHand)
 	if limits.PollInterval != in.limits.PollInterval {

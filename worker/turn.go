@@ -83,6 +83,10 @@ type Consumer struct {
 	// them.
 	Concurrency, MaxInHand int
 
+	// Others returns the limits that the queue's other turns set, but for pauses, where [Turns] combines several. A turn
+	// may call it in Now, and is asked again when they change. It may be nil.
+	Others func() Limits
+
 	// InHand returns how many messages the consumer holds: for a turn that divides something among several queues. It may
 	// be called at any time, and returns at once.
 	InHand func() int

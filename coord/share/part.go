@@ -43,6 +43,8 @@ type part struct {
 	leaving bool
 	left    chan struct{} // closed when the member ends, or stays after all
 	changed chan struct{} // closed when more may be had; nil: nobody waits
+	waiting int           // calls that wait for a permit or slot
+	line    chan struct{} // capacity 1: full while one of them is the first; nil: none has ever waited
 
 	tokens float64   // in the bucket, in calls
 	filled time.Time // when the bucket was looked at

@@ -46,16 +46,18 @@ func (r *Rate) Set(perSecond float64) error {
 	return nil
 }
 
-// Take takes a permit for one call, or returns how long to wait before the next try. The first call of a process that
-// was idle finds none, because it must join the others first.
-func (r *Rate) Take() (wait time.Duration, ok bool) {
+// Take takes a permit for one call, or returns how long to wait before the next try. While calls are in [Rate.Wait], the
+// permits are theirs. The first call of a process that was idle finds none, because it must join the others first.
+func (r *Rate) Take() (wait time.Duration, ok bool) { return r.take(false) }
+
+func (r *Rate) take(first bool) (wait time.Duration, ok bool) {
 	p := r.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.ask(now)
 	p.settle(now)
-	if p.tokens >= 1 {
+	if p.tokens >= 1 && (first || p.waiting == 0) {
 		p.tokens--
 		p.used++
 		p.recent[0].used++
@@ -63,6 +65,9 @@ func (r *Rate) Take() (wait time.Duration, ok bool) {
 	}
 	wait = p.next(now)
 	p.refuse(now, wait)
+	if share := perSecond(p.force(now)); share > 0 && !first {
+		wait += time.Duration(float64(p.waiting) / share * float64(time.Second))
+	}
 	return wait, false
 }
 
@@ -75,10 +80,9 @@ func (p *part) next(now time.Time) time.Duration {
 	return max(time.Duration((1-p.tokens)/share*float64(time.Second)), time.Nanosecond)
 }
 
-// Wait waits for a permit and takes it, or returns the cause of ctx.
-func (r *Rate) Wait(ctx context.Context) error {
-	return wait(ctx, r.p, r.Take)
-}
+// Wait waits for a permit and takes it, or returns the cause of ctx. Calls get their permits in the order in which they
+// have come.
+func (r *Rate) Wait(ctx context.Context) error { return wait(ctx, r.p, r.take) }
 
 // Room returns how many permits there are now, and that come within a time. If there are none, it returns when to look
 // again, and a channel that is closed when that changes; the process then counts as one that wants more.
@@ -112,8 +116,16 @@ func (r *Rate) Share() float64 {
 // after 7/6 of the TTL.
 func (r *Rate) Leave(ctx context.Context) error { return r.p.leave(ctx) }
 
-// wait repeats take until it succeeds.
-func wait(ctx context.Context, p *part, take func() (time.Duration, bool)) error {
+// wait repeats take until it succeeds, when all that came before have theirs.
+func wait(ctx context.Context, p *part, take func(first bool) (time.Duration, bool)) error {
+	line := p.stand()
+	defer p.goOn()
+	select {
+	case line <- struct{}{}: // in the order of those that wait
+		defer func() { <-line }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -121,7 +133,7 @@ func wait(ctx context.Context, p *part, take func() (time.Duration, bool)) error
 		p.mu.Lock()
 		changed := p.change()
 		p.mu.Unlock()
-		d, ok := take()
+		d, ok := take(true)
 		if ok {
 			return nil
 		}
@@ -133,4 +145,22 @@ func wait(ctx context.Context, p *part, take func() (time.Duration, bool)) error
 		}
 		timer.Stop()
 	}
+}
+
+// stand begins to wait for what others wait for, too. The one that has sent to the line is the first in it.
+func (p *part) stand() chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.line == nil {
+		p.line = make(chan struct{}, 1)
+	}
+	p.waiting++
+	return p.line
+}
+
+// goOn ends a wait.
+func (p *part) goOn() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.waiting--
 }

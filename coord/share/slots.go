@@ -43,14 +43,16 @@ func (s *Slots) Set(n int) error {
 
 // Take takes a slot for one call, or returns how long to wait before the next try; a slot may be free before. Each slot
 // that was taken is given back once, by [Slots.Give]. The first call of a process that was idle finds none, because it
-// must join the others first.
-func (s *Slots) Take() (wait time.Duration, ok bool) {
+// must join the others first. While calls are in [Slots.Wait], the slots are theirs.
+func (s *Slots) Take() (wait time.Duration, ok bool) { return s.take(false) }
+
+func (s *Slots) take(first bool) (wait time.Duration, ok bool) {
 	p := s.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.ask(now)
-	if p.busy < p.force(now) {
+	if p.busy < p.force(now) && (first || p.waiting == 0) {
 		p.busy++
 		p.used = max(p.used, p.busy)
 		if p.busy == p.force(now) {
@@ -83,8 +85,9 @@ func (s *Slots) Give() {
 	}
 }
 
-// Wait waits for a slot and takes it, or returns the cause of ctx.
-func (s *Slots) Wait(ctx context.Context) error { return wait(ctx, s.p, s.Take) }
+// Wait waits for a slot and takes it, or returns the cause of ctx. Calls get their slots in the order in which they have
+// come.
+func (s *Slots) Wait(ctx context.Context) error { return wait(ctx, s.p, s.take) }
 
 // Room returns how many calls of this process may be under way, those that are included, and a channel that is closed
 // when that changes. A process that is idle has one: its first call is what joins the others.

@@ -14,8 +14,8 @@ func parts() []mutant {
 		{
 			name: "of several turns all must pause a queue",
 			file: "worker/board.go",
-			old:  "slices.ContainsFunc(b.given, func(l Limits) bool { return l.Pause })",
-			new:  "!slices.ContainsFunc(b.given, func(l Limits) bool { return !l.Pause })",
+			old:  "slices.ContainsFunc(given, func(l Limits) bool { return l.Pause })",
+			new:  "!slices.ContainsFunc(given, func(l Limits) bool { return !l.Pause })",
 			by:   "worker",
 			test: "TestTurnsTogether",
 		},
