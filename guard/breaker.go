@@ -32,6 +32,7 @@ func (s state) shut() bool { return s == open || s == probing }
 const (
 	rampMost    = 32                    // the last step of the ramp
 	rampAgain   = time.Second           // until a call that found no place in the ramp comes again
+	enoughMine  = 3                     // probes in a row that have decided on their messages themselves
 	placeGrace  = 10 * time.Second      // for a call that goes on after its Timeout, before its place is free
 	placeTime   = 5 * time.Minute       // of a call without Timeout
 	settling    = 15 * time.Millisecond // within which workers see that a breaker is shut: they ask each 10 ms
@@ -47,6 +48,7 @@ const (
 	success
 	failure
 	throttled
+	decided // the call has decided on its message itself: the service may have answered
 )
 
 // permit is the right to make one call.
@@ -55,6 +57,7 @@ type permit struct {
 	epoch uint64
 	place *place // where calls are counted: as a probe, and in the ramp
 	seat  seat   // in the limits
+	again bool   // the call was made before, in this delivery
 }
 
 // place is taken by a call until it ends, or until time runs out.
@@ -88,6 +91,7 @@ type breaker struct {
 	openings int         // since it was closed
 	probed   uint64      // epoch in which the last probe found it due
 	mine     bool        // it has opened by this process's own calls
+	decided  int         // probes in a row that have decided on their messages themselves
 	last     string      // the text of the last error of a call
 
 	limit, running, well, ill int // of this step of the ramp
@@ -219,7 +223,7 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 	}
 	switch b.state {
 	case closed:
-		if told == neutral {
+		if told == neutral || told == decided {
 			return
 		}
 		b.window.add(p.id, told == failure, now)
@@ -229,11 +233,16 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 			b.doubt.relieve(b, now)
 		}
 	case probing:
-		switch told {
-		case success:
+		if told == decided {
+			b.decided++
+		} else if told != neutral {
+			b.decided = 0
+		}
+		switch {
+		case told == success, b.decided >= enoughMine: // else calls that never tell anything would come one by one for ever
 			b.heard = append(b.heard, event{kind: recovers, took: now.Sub(b.since)})
 			b.ramp()
-		case failure:
+		case told == failure:
 			b.mine = true
 			b.open(0)
 		default:
@@ -250,7 +259,7 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 // messages that fail open the breaker again. One alone can't.
 func (b *breaker) climb(p permit, told outcome, now time.Time) {
 	switch told {
-	case success:
+	case success, decided:
 		b.well++
 	case failure:
 		b.ill++
@@ -278,7 +287,7 @@ func (b *breaker) climb(p permit, told outcome, now time.Time) {
 
 // ramp begins to let calls through.
 func (b *breaker) ramp() {
-	b.mine, b.asked, b.owed, b.ramped = false, time.Time{}, time.Time{}, time.Now()
+	b.mine, b.decided, b.asked, b.owed, b.ramped = false, 0, time.Time{}, time.Time{}, time.Now()
 	b.move(ramping)
 	b.step(2)
 	b.running = 0

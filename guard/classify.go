@@ -32,6 +32,7 @@ func Usual(err error) Fault {
 //	429; 503 with Retry-After                     Throttled
 //	401, 403, 407: the program's own credentials  Transient
 //	425, 503                                      Transient
+//	409 to a key that was sent before             Transient, and an attempt: the first request may be under way
 //	307, 308, 501, 505 and other 4xx              Permanent
 //	any after a redirect of what was done         Unknown
 //	an answer that breaks off                     Unknown; Transient if the method is safe or a key was sent
@@ -127,6 +128,8 @@ func (e *StatusError) fault() Fault {
 	case e.Code == http.StatusUnauthorized, e.Code == http.StatusForbidden, e.Code == http.StatusProxyAuthRequired, e.Code == http.StatusTooEarly,
 		e.Code == http.StatusServiceUnavailable:
 		return Fault{Kind: Transient}
+	case e.Code == http.StatusConflict && e.again: // by the key's draft, the first request is still under way
+		return Fault{Kind: Transient, NotInPlace: true, After: max(e.After, busyFor), busy: true}
 	case e.Code == http.StatusNotImplemented, e.Code == http.StatusHTTPVersionNotSupported:
 		return Fault{Kind: Permanent}
 	case e.Code == http.StatusRequestTimeout, e.Code >= 500: // it may have failed after it had done it
@@ -206,6 +209,9 @@ func netFault(err error) (Fault, bool) {
 	}
 	return Fault{}, false
 }
+
+// busyFor is how long a message waits whose first request may still be under way.
+const busyFor = 30 * time.Second
 
 // longestWait bounds what a service may ask for.
 const longestWait = time.Hour

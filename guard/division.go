@@ -32,7 +32,9 @@ type division struct {
 type stake struct {
 	hand         int       // messages that it may hold without the guard; 0: not known
 	told, target int       // messages that it may hold: as it knows, and as it should be
-	held         int       // messages that it holds
+	held         int       // messages that it holds, but for those of before
+	before       int       // messages that it has held since the breaker was shut: their handlers take long
+	paused       bool      // the breaker is shut, as far as it was told
 	idle         bool      // it kept a place for a while, and none came
 	begun        time.Time // when it was given a place that it keeps
 	came         time.Time // when it held a message last
@@ -55,6 +57,33 @@ func (d *division) setHand(t *turn, hand int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t.hand = hand
+}
+
+// pause notes that a consumer is told that the breaker is shut.
+func (d *division) pause(t *turn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	t.paused = true
+}
+
+// before returns how many messages a consumer has held since the breaker was shut. Their handlers make other things than
+// calls, and may go on for long: while few calls are let through, they leave the room to others.
+func (d *division) before(t *turn, few bool) int {
+	if t.inHand == nil {
+		return 0
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch held := t.inHand(); {
+	case !few:
+		t.before = 0
+	case t.paused:
+		t.before = held
+	default:
+		t.before = min(t.before, held)
+	}
+	t.paused = false
+	return t.before
 }
 
 func (d *division) leave(t *turn) {
@@ -88,7 +117,7 @@ func (d *division) promise(t *turn, room int, now time.Time) (part int, lowered 
 	}
 	most := 0
 	for _, o := range d.all {
-		o.look(now, o.inHand())
+		o.look(now, max(0, o.inHand()-o.before))
 		most += o.hand
 	}
 	if room >= most {

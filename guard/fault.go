@@ -28,7 +28,8 @@ const (
 	// Unknown: the service may have done it, or may not. The breaker counts a failure.
 	Unknown
 
-	// Mine: the service has nothing to do with it. The error is returned as it is, and the breaker counts nothing.
+	// Mine: the service has nothing to do with it. The error is returned as it is, and the breaker counts nothing. But a
+	// probe that ends by a verdict of the call's own has perhaps been answered: three in a row end an outage.
 	Mine
 )
 
@@ -60,7 +61,9 @@ type Fault struct {
 	// "refused by" with the guard's name.
 	Reason string
 
-	cutOff bool // its handler was told to end
+	cutOff  bool // its handler was told to end
+	decided bool // the call has decided on its message itself
+	busy    bool // the service may be doing it now: it answered, and the message waits for After
 }
 
 // ReasonUnknown is the reason of a message in the poison queue whose call may have been done, or may not.

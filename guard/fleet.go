@@ -64,7 +64,9 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 	f.mu.Lock()
 	if f.store.CompareAndSwap(nil, s) {
 		f.ctx, f.stop = context.WithCancel(context.Background())
-		f.wake, f.io = make(chan struct{}, 1), make(chan struct{}, 1) // here, because a guard may be older than a bubble of synctest
+		if f.io == nil { // else a claim may still hold it
+			f.wake, f.io = make(chan struct{}, 1), make(chan struct{}, 1) // here, because a guard may be older than a bubble of synctest
+		}
 	}
 	s, deaf := f.store.Load(), f.hearing == nil
 	f.mu.Unlock()

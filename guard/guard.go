@@ -123,6 +123,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 	}
 	if g.mayRepeat(ctx, fault, p.seat.waited) {
 		if p, refused := g.begin(ctx, m.id, 0); refused == nil {
+			p.again = true
 			if fault, err = g.call(ctx, m, p, f); fault.Kind == Done {
 				return nil
 			}
@@ -259,12 +260,13 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		}
 	}
 	if g.transports.Load() {
-		sent = new(exchanges)
+		sent = &exchanges{again: p.again || m.Handling != nil && m.Deliveries > 1}
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
 	err = f(within)
-	returned = true
+	err = sent.restored(err)
 	fault = g.judge(ctx, err, false)
+	returned = true
 	if fault.Kind == Transient && fault.NotInPlace && sent.mayBeDone() {
 		fault = Fault{Kind: Unknown}
 	}
@@ -289,8 +291,13 @@ func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Du
 func (l late) Unwrap() error { return context.DeadlineExceeded }
 
 func (f Fault) outcome() outcome {
-	if f.cutOff {
+	switch {
+	case f.cutOff:
 		return neutral
+	case f.decided:
+		return decided
+	case f.busy:
+		return success
 	}
 	switch f.Kind {
 	case Done, Permanent:
@@ -354,7 +361,7 @@ func (g *Guard) verdict(m message, fault Fault, err error) error {
 	case fault.Kind == Unknown && !g.cfg.Repeatable && g.cfg.Verify == nil:
 		e.verdict = handlers.Poison(ReasonUnknown, err)
 	case g.spends(m, fault):
-		e.verdict = handlers.Retry(0, err)
+		e.verdict = handlers.Retry(fault.After, err)
 	default:
 		e.verdict = handlers.Later(g.delay(m, fault), e.Error())
 	}
@@ -366,7 +373,7 @@ func (g *Guard) spends(m message, fault Fault) bool {
 	if m.Handling == nil {
 		return false // there is no message
 	}
-	if m.age() > g.cfg.MaxAge {
+	if m.age() > g.cfg.MaxAge || fault.busy {
 		return true
 	}
 	waited := time.Duration(0)

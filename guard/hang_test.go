@@ -17,7 +17,7 @@ import (
 )
 
 // Law 11: a call that ignores its context until its handler is given up isn't made again by a guess, and neither is one
-// that ends its goroutine after a request.
+// that ends its goroutine after a request, or whose error can't be judged.
 func TestLaw11AHangRepeatsNoCall(t *testing.T) {
 	each := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.React(h, "jobs", f) }
 	once := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.ReactOnce(h, "jobs", f) }
@@ -33,6 +33,11 @@ func TestLaw11AHangRepeatsNoCall(t *testing.T) {
 		runtime.Goexit()
 		return nil
 	}
+	odd := func(ctx context.Context, bank *http.Client) error {
+		_ = posting(bank, "http://bank.example")(ctx)
+		return nilError(nil) // whose methods panic
+	}
+	puzzles := func(error) guard.Fault { panic("no idea") }
 	answers := tripper(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: 200, Request: r, Body: http.NoBody}, nil
 	})
@@ -55,7 +60,9 @@ func TestLaw11AHangRepeatsNoCall(t *testing.T) {
 		"repeatable":     {register: each, call: hang, cfg: guard.Config{Repeatable: true}, calls: 2},
 		"verified":       {register: each, call: hang, cfg: guard.Config{Verify: func(context.Context, string) (bool, error) { return false, nil }}, calls: 2},
 		"known undone":   {register: each, call: hang, cfg: guard.Config{Fault: says(guard.Transient)}, calls: 2},
-		"can't be known": {register: each, call: hang, cfg: guard.Config{Fault: func(error) guard.Fault { panic("no idea") }}, calls: 1, poisoned: 1},
+		"can't be known": {register: each, call: hang, cfg: guard.Config{Fault: puzzles}, calls: 1, poisoned: 1},
+		"a nil error":    {register: once, call: odd, calls: 1, poisoned: 1},
+		"puzzles":        {register: once, call: odd, cfg: guard.Config{Fault: puzzles}, calls: 1, poisoned: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	case err == nil:
 		return Fault{Kind: Done}
 	case isVerdict(err):
-		return Fault{Kind: Mine}
+		return Fault{Kind: Mine, decided: true}
 	case ctx.Err() != nil:
 		return judgeCutOff(&g.cfg, err, asking)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,16 +77,17 @@ func TestLaw7AHandlerThatHangsStopsNoQueue(t *testing.T) {
 				w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{Timeout: 5 * time.Second}, channel.Command[job]("jobs"))
 				cfg.Logger = quietLogger()
 				g := guard.New("bank", cfg)
-				end, done, hung := make(chan struct{}), 0, false
+				end := make(chan struct{})
+				var done atomic.Int64
+				var hung atomic.Bool
 				handlers.React(w.Registry, "jobs", func(ctx context.Context, j job) error {
-					if j.N < 0 && !hung {
-						hung = true
+					if j.N < 0 && !hung.Swap(true) {
 						<-end
 						return errors.New("it hung")
 					}
 					err := g.Do(ctx, s.call)
 					if err == nil {
-						done++
+						done.Add(1)
 					}
 					return err
 				})
@@ -102,7 +104,7 @@ func TestLaw7AHandlerThatHangsStopsNoQueue(t *testing.T) {
 				worldtest.Want(t, "open", g.Open(), name == "outage")
 				s.set(nil)
 				time.Sleep(30 * time.Minute)
-				worldtest.Want(t, "done", done, 101)
+				worldtest.Want(t, "done", done.Load(), 101)
 				close(end)
 				if err := stop(); err != nil {
 					t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,18 +39,49 @@ type transport struct {
 }
 
 // exchanges are the requests of a call. It is under the call's context.
-type exchanges struct{ done atomic.Bool }
+type exchanges struct {
+	done   atomic.Bool
+	failed atomic.Pointer[exchangeError] // the last one without an answer, or without the end of it
+	again  bool                          // the call was made before, in this delivery or an earlier one
+}
 
-type exchangesKey struct{ guard *Guard }
+type (
+	exchangesKey struct{ guard *Guard }
+	againKey     struct{} // of requests that may have been made before
+)
 
 // mayBeDone reports that the service may have done a request that may not be sent twice.
 func (x *exchanges) mayBeDone() bool { return x != nil && x.done.Load() }
 
-// note notes that a request may have been done.
-func (t *transport) note(ctx context.Context) {
-	if x, ok := ctx.Value(exchangesKey{t.guard}).(*exchanges); ok {
-		x.done.Store(true)
+// clientTimeout is the error that an http.Client has made of another one, when its own Timeout was over.
+type clientTimeout struct {
+	error
+	of *exchangeError
+}
+
+func (e *clientTimeout) Unwrap() []error { return []error{e.error, e.of} }
+
+// restored returns err, or with it the error of the last exchange that failed, if an http.Client has made err of that
+// one: such an error has nothing of it but the text.
+func (x *exchanges) restored(err error) error {
+	if x == nil || err == nil {
+		return err
 	}
+	var (
+		timed interface{ Timeout() bool }
+		plain *exchangeError
+		e     = x.failed.Load()
+	)
+	if e == nil || !errors.As(err, &timed) || !timed.Timeout() || errors.As(err, &plain) || !strings.Contains(err.Error(), e.Error()) {
+		return err
+	}
+	return &clientTimeout{err, e}
+}
+
+// exchangesOf returns the requests of the guard's call under a context, or nil.
+func (t *transport) exchangesOf(ctx context.Context) *exchanges {
+	x, _ := ctx.Value(exchangesKey{t.guard}).(*exchanges)
+	return x
 }
 
 // RoundTrip implements [http.RoundTripper].
@@ -76,21 +108,28 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Context().Err() != nil {
 		traced.Store(true) // nothing is sent
 	}
+	x := t.exchangesOf(ctx)
+	if x != nil && x.again {
+		out = out.WithContext(context.WithValue(ctx, againKey{}, true))
+	}
 	answer, err := t.base.RoundTrip(out)
 	if err != nil {
 		done := followsDone(r)
 		// Another transport may trace nothing. Then the request may have been sent.
 		e := &exchangeError{sent: done || sent.Load() || !traced.Load(), repeatable: !done && isRepeatable(out), err: err}
-		if e.sent && !e.repeatable {
-			t.note(ctx)
+		if x != nil {
+			x.failed.Store(e)
+			if e.sent && !e.repeatable {
+				x.done.Store(true)
+			}
 		}
 		return nil, e
 	}
-	if !isRepeatable(out) && mayBeDone(answer.StatusCode) {
-		t.note(ctx)
+	if x != nil && !isRepeatable(out) && mayBeDone(answer.StatusCode) {
+		x.done.Store(true)
 	}
 	if _, upgraded := answer.Body.(io.Writer); answer.Body != nil && answer.Body != http.NoBody && !upgraded {
-		answer.Body = &body{answer.Body, isRepeatable(out) && !followsDone(r)}
+		answer.Body = &body{answer.Body, isRepeatable(out) && !followsDone(r), x}
 	}
 	return answer, nil
 }
@@ -107,12 +146,17 @@ func mayBeDone(code int) bool {
 type body struct {
 	io.ReadCloser
 	repeatable bool
+	exchanges  *exchanges // of its call; nil: there is no call
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = &exchangeError{sent: true, repeatable: b.repeatable, torn: true, err: err}
+		e := &exchangeError{sent: true, repeatable: b.repeatable, torn: true, err: err}
+		if b.exchanges != nil {
+			b.exchanges.failed.Store(e)
+		}
+		err = e
 	}
 	return n, err
 }
@@ -175,6 +219,7 @@ type StatusError struct {
 
 	repeatable bool
 	done       bool // the request before a redirect was
+	again      bool // the service knows the request by its key, and may have had it before
 }
 
 func (e *StatusError) Error() string {
@@ -189,7 +234,8 @@ func CheckStatus(answer *http.Response) error {
 	}
 	e := &StatusError{Method: http.MethodGet, Code: answer.StatusCode, After: retryAfter(answer.Header)}
 	if r := answer.Request; r != nil {
-		e.repeatable, e.done = isRepeatable(r), followsDone(r)
+		again, _ := r.Context().Value(againKey{}).(bool)
+		e.repeatable, e.done, e.again = isRepeatable(r), followsDone(r), again && r.Header.Get(keyHeader) != ""
 		if r.Method != "" {
 			e.Method = r.Method
 		}

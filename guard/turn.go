@@ -73,8 +73,10 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	d, q := &t.guard.division, t.guard.quota
 	if limits.Pause {
 		d.part(t, 0)
+		d.pause(t)
 		return limits, changed
 	}
+	before := d.before(t, limits.MaxInHand > 0)
 	alone := most
 	if d.many.Load() { // they divide what may run
 		alone = 0
@@ -84,6 +86,10 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	room := q.limits(part, wait, most, hand)
 	t.setTight(room != worker.Limits{} && (all < math.MaxInt || d.many.Load()))
 	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
+	if before > 0 && !room.Pause {
+		room.MaxInHand += before
+		room.Concurrency = min(room.Concurrency+before, cmp.Or(most, math.MaxInt))
+	}
 	return room, changed
 }
 

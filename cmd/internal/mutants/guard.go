@@ -380,22 +380,6 @@ func guards() []mutant {
 			test: "TestLaw11AStopRepeatsNoCall",
 		},
 		{
-			name: "a call whose handler is given up counts as not done",
-			file: "guard/guard.go",
-			old:  "	m.doubts(g.unsure, 1)\n",
-			new:  "",
-			by:   "guard",
-			test: "TestLaw11AHangRepeatsNoCall",
-		},
-		{
-			name: "a handler whose goroutine ends leaves no doubt",
-			file: "handlers/delivery.go",
-			old:  "	case !r.returned && d.doubts.Load() > 0:\n		return Poison(ReasonOutcomeUnknown, r.fault)\n",
-			new:  "",
-			by:   "guard",
-			test: "TestLaw11AHangRepeatsNoCall",
-		},
-		{
 			name: "a call that was cut off counts as not done",
 			file: "guard/outcome.go",
 			old:  "		return judgeCutOff(&g.cfg, err, asking)\n",
