@@ -29,7 +29,7 @@ func rooms() []room {
 	return []room{
 		{
 			name: "ground", files: "setup.go config.go turn.go message.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
-			calls: "Config.RetryDelay Consumer.Fit Consumer.InHand crew.do crew.work crew.lower",
+			calls: "Config.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
 			why:   "all rooms stand on it, so it knows none of them",
 		},
 		{
@@ -41,7 +41,7 @@ func rooms() []room {
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{
-			name: "intake", files: "intake.go board.go pausing.go partly.go", may: "ground hand",
+			name: "intake", files: "intake.go board.go pausing.go partly.go", may: "ground hand", calls: "board.outer",
 			why: "it takes messages and gives them to the hand; how they end is not its business",
 		},
 		{name: "consumer", files: "consumer.go worker.go doc.go", may: "ground settler hand intake", why: "it puts the rooms together"},

@@ -65,8 +65,8 @@ func TestLaw11AClientsTimeoutHidesNothing(t *testing.T) {
 	})
 }
 
-// The same with connections: a request whose answer is slow, or ends too late, may be done. One that is safe to repeat is
-// repeated.
+// The same with connections: a request whose answer is slow, or ends too late, may be done. One that is safe to repeat
+// is repeated.
 func TestLaw11AClientsTimeoutOfAnAnswer(t *testing.T) {
 	hang := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -66,7 +66,7 @@ func (d *division) pause(t *turn) {
 	t.paused = true
 }
 
-// before returns how many messages a consumer has held since the breaker was shut. Their handlers make other things than
+// before returns how many messages a consumer has held since the breaker was shut. Their handlers do other things than
 // calls, and may go on for long: while few calls are let through, they leave the room to others.
 func (d *division) before(t *turn, few bool) int {
 	if t.inHand == nil {

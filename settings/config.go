@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"path/filepath"
 	"slices"
 	"time"
 	"unicode"
@@ -34,7 +35,7 @@ type Config struct {
 	Name string
 
 	// Cache is the file in which the node keeps what it has applied, so that it can start while the store doesn't
-	// answer. Its folder must exist. Each process has a file of its own. Defaults to none.
+	// answer, also if that is the defaults. Its folder must exist. Each process has a file of its own. Defaults to none.
 	Cache string
 
 	// Offline lets the node start with the defaults when neither the store nor the cache answers. Defaults to false: then
@@ -89,6 +90,9 @@ func (c Config) withDefaults() (Config, error) {
 	c.Stages = slices.Clone(c.Stages)
 	if c.Poll < minPoll || c.Poll > maxPoll || c.Poll%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: Poll is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.Poll, minPoll, maxPoll))
+	}
+	if info, err := os.Stat(filepath.Dir(c.Cache)); c.Cache != "" && (err != nil || !info.IsDir()) {
+		faults = append(faults, fmt.Errorf("%w: the folder of Cache, %s, is not there: make it", storage.ErrInvalid, storage.Quote(filepath.Dir(c.Cache))))
 	}
 	if c.Patience < 0 || c.Patience > maxPatience {
 		faults = append(faults, fmt.Errorf("%w: Patience is %v; want at most 1m", storage.ErrInvalid, c.Patience))

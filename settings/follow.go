@@ -57,6 +57,9 @@ func (s *follower[T]) begin(ctx context.Context) error {
 		return enter(ctx, s)
 	}
 	kept, fault := load(s.cfg.Cache, s.name)
+	if fault == nil && kept.Version == 0 && err == nil {
+		fault = errNoCache // it says what the store says: nobody has set anything
+	}
 	if fault == nil {
 		fault = s.run(kept.Version, kept.Values)
 	}
@@ -80,6 +83,9 @@ func (s *follower[T]) begin(ctx context.Context) error {
 		return errors.Join(err, fault)
 	}
 	if err == nil {
+		if s.source == FromDefaults && s.cfg.Cache != "" { // for a start while the store is away
+			s.note(ctx, "write the cache of the settings", cached{Name: s.name, Values: json.RawMessage("{}")}.save(s.cfg.Cache))
+		}
 		s.beat(ctx)
 		if join(ctx, s); s.source == FromDefaults && s.seen.etag != "" { // the document was written meanwhile
 			return enter(ctx, s)

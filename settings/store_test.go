@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -85,7 +86,11 @@ func TestACacheThatCanNotBeWrittenIsTriedAgain(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "later")
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		l := storagetest.NewLink(s)
+		_, err := settings.Open(t.Context(), s, name, defaults(), settings.Config{Cache: filepath.Join(folder, "shop.settings")})
+		wantErr(t, err, storage.ErrInvalid, "the folder of Cache", "is not there: make it")
+		must(t, os.Mkdir(folder, 0o700))
 		a := node(t, l.Store, settings.Config{Name: "a", Cache: filepath.Join(folder, "shop.settings")})
+		must(t, os.RemoveAll(folder))
 		propose(t, a, 60)
 		must(t, os.Mkdir(folder, 0o700))
 		time.Sleep(2 * poll)
@@ -121,6 +126,36 @@ func TestANodeStartsFromItsCache(t *testing.T) {
 		l.Restore()
 		time.Sleep(2 * poll)
 		wantSeats(t, 60, again, off)
+		if st := again.State(); st.Source != settings.FromStore || st.Fault != "" {
+			t.Errorf("got %+v", st)
+		}
+	})
+}
+
+// A node also keeps that nobody has ever set anything, and starts with the defaults then. What is set meanwhile comes
+// when the store is back.
+func TestANodeStartsFromACacheOfDefaults(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shop.settings")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		l := storagetest.NewLink(s)
+		for range 2 { // the store's word comes before the cache's
+			a := node(t, l.Store, settings.Config{Name: "a", Cache: path})
+			if st := a.State(); st.Source != settings.FromDefaults || st.Fault != "" {
+				t.Errorf("got %+v", st)
+			}
+			must(t, a.Close(t.Context()))
+		}
+		l.Cut()
+		again := node(t, l.Store, settings.Config{Name: "again", Cache: path})
+		wantSeats(t, 40, again)
+		worldtest.Want(t, "source", again.State().Source, settings.FromCache)
+		other := node(t, s, settings.Config{Name: "other"})
+		_, err := other.Propose(t.Context(), ada, seats(60))
+		must(t, err)
+		l.Restore()
+		time.Sleep(2 * poll)
+		wantSeats(t, 60, again)
 		if st := again.State(); st.Source != settings.FromStore || st.Fault != "" {
 			t.Errorf("got %+v", st)
 		}

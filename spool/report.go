@@ -82,10 +82,12 @@ func (s *forwarder) report(ctx context.Context) {
 	if err == nil {
 		_, err = table.Put(limited, reports, key, data, storage.Condition{})
 	}
-	s.reported, s.fault, s.mayReport = time.Now(), fault, true
-	if err != nil {
+	s.mayReport = true
+	if err != nil { // the next pass tries again: the store may be about to come back
 		s.cfg.Logger.DebugContext(ctx, "the state of the spool can't be published", "spool", s.path, "error", err)
+		return
 	}
+	s.reported, s.fault = time.Now(), fault
 }
 
 func shorten(reason string) string {

@@ -87,6 +87,35 @@ func TestReportOfRefusedMessages(t *testing.T) {
 	})
 }
 
+// What is refused while the store is away is reported when it is back, and not ten minutes later.
+func TestReportOfMessagesRefusedInAnOutage(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.start(Config{}, nil)
+		w.mood.Store(away)
+		if err := w.spool.Channels().Send(t.Context(), note{"a"}); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.stop()
+		only, err := channel.NewRoutes(channel.Command[worldtest.Add](worldtest.Accounts))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.channels = channelsOver(t, w.seen, only)
+		w.start(Config{}, nil)
+		for range 3 { // so that it is away in a pass, and in the report after it
+			if _, err := w.send(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		w.mood.Store(up)
+		time.Sleep(2 * time.Minute)
+		if all := w.reports(); len(all) != 1 || all[0].Refused != 1 {
+			t.Errorf("got %+v, want one of a refused message", all)
+		}
+	})
+}
+
 // Another program's rows are left out.
 func TestReportsLeaveOutWhatIsNone(t *testing.T) {
 	t.Parallel()
