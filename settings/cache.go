@@ -58,7 +58,7 @@ func (c cached) save(path string) error {
 }
 
 // errNoCache is the error of a node that has no cache, or never wrote it.
-var errNoCache = fmt.Errorf("%w: there is no cache", storage.ErrNotFound)
+var errNoCache = fmt.Errorf("%w: there is no cache; start the program while the store answers, or let it start with the defaults (settings.Config.Offline)", storage.ErrNotFound)
 
 // load reads the cache of a name.
 func load(path, name string) (cached, error) {

@@ -87,7 +87,7 @@ func TestReportOfRefusedMessages(t *testing.T) {
 	})
 }
 
-// What is refused while the store is away is reported when it is back, and not ten minutes later.
+// Messages that are refused while the store is away are reported when it is back, and not ten minutes later.
 func TestReportOfMessagesRefusedInAnOutage(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.start(Config{}, nil)
