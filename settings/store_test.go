@@ -132,8 +132,8 @@ func TestANodeStartsFromItsCache(t *testing.T) {
 	})
 }
 
-// A node also keeps that nobody has ever set anything, and starts with the defaults then. What is set meanwhile comes
-// when the store is back.
+// A node also keeps that nobody has ever set anything, and starts with the defaults then. A change that is made meanwhile
+// comes when the store is back.
 func TestANodeStartsFromACacheOfDefaults(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shop.settings")
