@@ -86,8 +86,8 @@ func TestLaw11AClientsTimeoutOfAnAnswer(t *testing.T) {
 	}
 }
 
-// A service that knows keys answers 409 while the first request with a key is under way. So its repeat is no refusal, but
-// a first request that is answered so is one. The message has its attempts.
+// A service that knows keys answers 409 while the first request with a key is under way. So its repeat is no refusal,
+// but a first request that is answered so is one. The message has its attempts.
 func TestARepeatWhileTheFirstRequestIsUnderWay(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]bool{}

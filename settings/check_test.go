@@ -42,6 +42,12 @@ func TestBadOpen(t *testing.T) {
 		wantErr(t, err, storage.ErrInvalid, "seats: ", "not one JSON value")
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"mail..rate": jsonText("1")}})
 		wantErr(t, err, storage.ErrInvalid, "names of members, joined by dots")
+		for _, path := range []string{`tags."a`, `tags."a"b`, `tags.""`, `tags."a".`} {
+			_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Unset: []string{path}})
+			wantErr(t, err, storage.ErrInvalid, "a name with a dot is in quotes")
+		}
+		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{`tags."api.example.com"`: jsonText(`true`)}})
+		wantErr(t, err, settings.ErrRefused, `member tags."api.example.com" can't be decoded into `)
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"tags": jsonText(`{"` + strings.Repeat("x", 17000) + `":1}`)}})
 		wantErr(t, err, storage.ErrTooLarge, "want at most 16384")
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"seats": jsonText(`"many"`)}})

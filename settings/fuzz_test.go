@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -58,6 +59,7 @@ func written(t *testing.T, v any) []byte {
 // do what their composition does, and the list of changes is empty for equal objects only.
 func FuzzPatches(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":{"c":2}}`), []byte(`{"b":{"d":null},"e":[1]}`), []byte(`{"b":{"c":3}}`))
+	f.Add([]byte(`{}`), []byte(`{"guards":{"api.example.com":{"rate":80},"a\"b":1}}`), []byte(`{}`))
 	f.Add([]byte(`{}`), []byte(`{"a":{}}`), []byte(`{"a":null}`))
 	f.Fuzz(func(t *testing.T, x, y, z []byte) {
 		a, errA := parseTree(x)
@@ -78,7 +80,23 @@ func FuzzPatches(f *testing.F) {
 			t.Errorf("%s and %s: got changes %v", x, y, got)
 		}
 		before := written(t, a)
-		if unset(a, "a.b"); find(a, "a.b") != nil {
+		for _, c := range changes(a, b) { // a path leads to the value that it was made of
+			names, err := NamesOf(c.Path)
+			if slices.Contains(names, "") || err != nil {
+				continue // a name may be empty
+			}
+			x := tree{}
+			if err := assign(x, c.Path, "x"); err != nil {
+				t.Errorf("%s: %v", c.Path, err)
+			}
+			if got := changes(tree{}, x); len(got) != 1 || got[0].Path != c.Path {
+				t.Errorf("from the path %s: got %+v", c.Path, got)
+			}
+			if err := unset(x, c.Path); err != nil || len(x) > 0 {
+				t.Errorf("%s is still set, %v: %v", c.Path, err, x)
+			}
+		}
+		if err := unset(a, "a.b"); err != nil || find(a, "a.b") != nil {
 			t.Errorf("%s: a.b is still set", before)
 		}
 		if err := assign(a, "a.b", "x"); err != nil || find(a, "a.b") != "x" {

@@ -196,7 +196,9 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 
 func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range p.Unset {
-		unset(t, path)
+		if err := unset(t, path); err != nil {
+			return err
+		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(p.Set)) {
 		v, err := parseValue(p.Set[path])
@@ -232,7 +234,7 @@ func keepsReferences(path string, before, after any) error {
 	}
 	now := maps.Collect(membersOf(after))
 	for name, v := range membersOf(before) {
-		if err := keepsReferences(strings.TrimPrefix(path+"."+name, "."), v, now[name]); err != nil {
+		if err := keepsReferences(below(path, name), v, now[name]); err != nil {
 			return err
 		}
 	}
@@ -257,19 +259,19 @@ func hasNull(v any) bool {
 // its index, and * is each member.
 func each(v any, above, path string) iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
-		name, below, more := strings.Cut(path, ".")
+		name, rest, more := strings.Cut(path, ".")
 		for member, v := range membersOf(v) {
 			if name != "*" && name != member || v == nil {
 				continue
 			}
-			at := strings.TrimPrefix(above+"."+member, ".")
+			at := below(above, member)
 			if !more && !yield(at, v) {
 				return
 			}
 			if !more {
 				continue
 			}
-			for at, v := range each(v, at, below) {
+			for at, v := range each(v, at, rest) {
 				if !yield(at, v) {
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/millrace-go/millrace/storage"
@@ -119,7 +120,7 @@ func difference(from, to tree) tree {
 
 // A Change is one value that a version sets otherwise than the version before.
 type Change struct {
-	Path string          `json:"path"`           // the names of the members, joined by dots
+	Path string          `json:"path"`           // the names of the members, as NamesOf takes them
 	From json.RawMessage `json:"from,omitempty"` // none: it was not set, so the program's default held
 	To   json.RawMessage `json:"to,omitempty"`   // none: it is not set any more
 }
@@ -145,9 +146,9 @@ func appendChanges(all []Change, prefix string, from, to tree) []Change {
 		switch {
 		case was == is && reflect.DeepEqual(before, after):
 		case (wasTree || !was) && (isTree || !is) && len(a)+len(b) > 0:
-			all = appendChanges(all, prefix+name+".", b, a)
+			all = appendChanges(all, below(prefix, name), b, a)
 		default:
-			c := Change{Path: prefix + name}
+			c := Change{Path: below(prefix, name)}
 			if was {
 				c.From, _ = json.Marshal(before) // it was parsed from JSON
 			}
@@ -162,9 +163,9 @@ func appendChanges(all []Change, prefix string, from, to tree) []Change {
 
 // assign sets the value at a path, and makes the objects above it.
 func assign(t tree, path string, v any) error {
-	names := strings.Split(path, ".")
-	if slices.Contains(names, "") {
-		return fmt.Errorf("%w: the path %s: want names of members, joined by dots", storage.ErrInvalid, storage.Quote(path))
+	names, err := NamesOf(path)
+	if err != nil {
+		return err
 	}
 	for _, name := range names[:len(names)-1] {
 		below, ok := t[name].(tree)
@@ -179,14 +180,63 @@ func assign(t tree, path string, v any) error {
 }
 
 // unset removes the value at a path, and the objects above it that are empty then.
-func unset(t tree, path string) {
-	name, rest, more := strings.Cut(path, ".")
-	if below, ok := t[name].(tree); more && ok {
-		if unset(below, rest); len(below) > 0 {
+func unset(t tree, path string) error {
+	names, err := NamesOf(path)
+	if err == nil {
+		remove(t, names)
+	}
+	return err
+}
+
+func remove(t tree, names []string) {
+	if len(names) > 1 {
+		below, ok := t[names[0]].(tree)
+		if !ok {
 			return
 		}
-	} else if more {
-		return
+		if remove(below, names[1:]); len(below) > 0 {
+			return
+		}
 	}
-	delete(t, name)
+	delete(t, names[0])
+}
+
+// NamesOf returns the names of the members in a path: they are joined by dots. A name with a dot in it is in quotes, as
+// a text of JSON: guards."api.example.com".rate.
+func NamesOf(path string) (names []string, err error) {
+	for rest, more := path, true; more; {
+		var name string
+		if strings.HasPrefix(rest, `"`) {
+			quoted, prefixErr := strconv.QuotedPrefix(rest)
+			if prefixErr == nil {
+				prefixErr = json.Unmarshal([]byte(quoted), &name)
+			}
+			if rest = strings.TrimPrefix(rest, quoted); prefixErr != nil || rest != "" && rest[0] != '.' {
+				name = ""
+			}
+			rest, more = strings.CutPrefix(rest, ".")
+		} else {
+			name, rest, more = strings.Cut(rest, ".")
+		}
+		if name == "" {
+			return nil, fmt.Errorf(`%w: the path %s: want names of members, joined by dots; a name with a dot is in quotes, as in guards."api.example.com".rate`,
+				storage.ErrInvalid, storage.Quote(path))
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// below returns the path of a member.
+func below(path, name string) string {
+	if strings.ContainsAny(name, `."`) {
+		quoted, err := json.Marshal(name)
+		if err == nil {
+			name = string(quoted)
+		}
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
 }

@@ -125,7 +125,7 @@ func secretsOf(v reflect.Value, path string, f func(path string, s Secret)) {
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			secretsOf(it.Value(), fmt.Sprintf("%s.%v", path, it.Key()), f)
+			secretsOf(it.Value(), "."+below(strings.TrimPrefix(path, "."), fmt.Sprint(it.Key())), f)
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[Secret]() {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -132,8 +131,8 @@ func TestANodeStartsFromItsCache(t *testing.T) {
 	})
 }
 
-// A node also keeps that nobody has ever set anything, and starts with the defaults then. A change that is made meanwhile
-// comes when the store is back.
+// A node also keeps that nobody has ever set anything, and starts with the defaults then. A change that is made
+// meanwhile comes when the store is back.
 func TestANodeStartsFromACacheOfDefaults(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shop.settings")
@@ -149,7 +148,9 @@ func TestANodeStartsFromACacheOfDefaults(t *testing.T) {
 		l.Cut()
 		again := node(t, l.Store, settings.Config{Name: "again", Cache: path})
 		wantSeats(t, 40, again)
-		worldtest.Want(t, "source", again.State().Source, settings.FromCache)
+		if st := again.State(); st.Source != settings.FromCache {
+			t.Errorf("got %+v", st)
+		}
 		other := node(t, s, settings.Config{Name: "other"})
 		_, err := other.Propose(t.Context(), ada, seats(60))
 		must(t, err)

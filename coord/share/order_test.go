@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/share"
-	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
 // Calls that wait get permits, and slots, in the order in which they have come, and one that doesn't wait gets none
@@ -16,12 +15,16 @@ func TestWaitersGetTheirsInOrder(t *testing.T) {
 	for name, open := range map[string]func() (take func() (time.Duration, bool), wait func(context.Context) error, give func()){
 		"rate": func() (func() (time.Duration, bool), func(context.Context) error, func()) {
 			r, err := share.LocalRate(10)
-			worldtest.WantErr(t, err, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return r.Take, r.Wait, func() {}
 		},
 		"slots": func() (func() (time.Duration, bool), func(context.Context) error, func()) {
 			s, err := share.LocalSlots(2)
-			worldtest.WantErr(t, err, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return s.Take, s.Wait, s.Give
 		},
 	} {
@@ -50,7 +53,9 @@ func TestWaitersGetTheirsInOrder(t *testing.T) {
 				for n := 0; n < 20; {
 					select {
 					case next := <-got:
-						worldtest.Want(t, "the next one", next, n)
+						if next != n {
+							t.Fatalf("the next one is %d, want %d", next, n)
+						}
 						n++
 					case <-time.After(time.Millisecond):
 						if _, ok := take(); ok && n < 20 {

@@ -46,8 +46,8 @@ func (r *Rate) Set(perSecond float64) error {
 	return nil
 }
 
-// Take takes a permit for one call, or returns how long to wait before the next try. While calls are in [Rate.Wait], the
-// permits are theirs. The first call of a process that was idle finds none, because it must join the others first.
+// Take takes a permit for one call, or returns how long to wait before the next try. While calls are in [Rate.Wait],
+// the permits are theirs. The first call of a process that was idle finds none, because it must join the others first.
 func (r *Rate) Take() (wait time.Duration, ok bool) { return r.take(false) }
 
 func (r *Rate) take(first bool) (wait time.Duration, ok bool) {

@@ -85,8 +85,8 @@ func (s *Slots) Give() {
 	}
 }
 
-// Wait waits for a slot and takes it, or returns the cause of ctx. Calls get their slots in the order in which they have
-// come.
+// Wait waits for a slot and takes it, or returns the cause of ctx. Calls get their slots in the order in which they
+// have come.
 func (s *Slots) Wait(ctx context.Context) error { return wait(ctx, s.p, s.take) }
 
 // Room returns how many calls of this process may be under way, those that are included, and a channel that is closed

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -29,7 +29,7 @@ func RedactError[T any](err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("invalid JSON at byte %d", syntax.ByteOffset)
 	case errors.As(err, &semantic) && semantic.GoType != nil:
-		return unfit[T](strings.Join(slices.Collect(semantic.JSONPointer.Tokens()), "."), semantic.GoType)
+		return unfit[T](dotted(semantic.JSONPointer), semantic.GoType)
 	case errors.As(err, &older) && older.Type != nil:
 		return unfit[T](older.Field, older.Type)
 	}
@@ -87,6 +87,18 @@ func wanted(k reflect.Kind) string {
 		return "; want an object"
 	}
 	return ""
+}
+
+// dotted joins the names of a pointer by dots. A name with a dot is in quotes.
+func dotted(p jsontext.Pointer) string {
+	var names []string
+	for name := range p.Tokens() {
+		if strings.Contains(name, ".") {
+			name = strconv.Quote(name)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ".")
 }
 
 // memberOf names the place of a fault in a T by its top-level member only. Members below that may belong to a map, and

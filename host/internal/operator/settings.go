@@ -97,7 +97,8 @@ func settingsVerbs() []*verb {
 				o.wait = mostSettle
 				set.DurationVar(&o.wait, "wait", o.wait, "wait for the programs' answers for this `TIME`; the default is 2m")
 			},
-			more: "PATH is the names of the members, joined by dots: mail.rate. VALUE is JSON, or else a text: seats=60, log=debug, 'tags={\"a\":1}'.\n" +
+			more: "PATH is the names of the members, joined by dots: mail.rate. A name with a dot has quotes:\n" +
+				"'guards.\"api.example.com\".rate=80'. VALUE is JSON, or else a text: seats=60, log=debug, 'tags={\"a\":1}'.\n" +
 				"Each program that runs checks the change, and one no is enough: then nobody has it, and the exit code is 1. Where no program runs,\n" +
 				"nobody can check it, and it is refused. If the programs say so, the change then comes in stages: the verb ends when they begin, and\nsettings status shows how they go on. While they do, there is no other change but by -force. A secret is set by its reference: env:NAME or file:PATH."},
 		{name: "settings back", about: "go back to an earlier version of settings, at once", store: true, run: settingsBack,
@@ -343,13 +344,15 @@ func (c settingsCall) tellMissing(ctx context.Context) {
 
 // hasPath reports that an object of JSON has a member at a path.
 func hasPath(object json.RawMessage, path string) bool {
-	name, rest, more := strings.Cut(path, ".")
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
-		return false
+	names, err := settings.NamesOf(path)
+	for _, name := range names {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(object, &members) != nil || members[name] == nil {
+			return false
+		}
+		object = members[name]
 	}
-	value, there := members[name]
-	return there && (!more || hasPath(value, rest))
+	return err == nil
 }
 
 // interrupted is the error of a set that a signal has stopped. version is what it may have written, 0 for nothing.
