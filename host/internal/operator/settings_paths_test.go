@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -36,6 +37,25 @@ func TestSettingsWhoseNamesHaveDots(t *testing.T) {
 		worldtest.Want(t, "rates", len(n.Now().Rates), 0)
 		if _, _, told := x.do(t, "", "settings", "set", "-default", "rates.api.example.com.most"); told == "" {
 			t.Error("no note of a path that no program has")
+		}
+	})
+}
+
+// Doctor tells of a change that was forced and that no program has run.
+func TestDoctorFindsForcedSettings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		x.want(t, 0, "", "settings", "set", "-of", "fleet", "rates=7", "-force")
+		const text = "NOTE version 1 of settings fleet was forced 0s ago, and no program that runs has it A program that can't run it doesn't start"
+		_, out, _ := x.do(t, "", "doctor")
+		contains(t, "doctor", out, text, "millrace settings back -of fleet takes it back.")
+		if _, err := settings.Open(t.Context(), x.Store, "fleet", fleet{}, settings.Config{}); err == nil || !strings.Contains(err.Error(), "millrace settings back") {
+			t.Errorf("a program that can't run it: got %v", err)
+		}
+		x.want(t, 0, "", "settings", "back")
+		if _, out, _ = x.do(t, "", "doctor"); strings.Contains(out, "forced") {
+			t.Errorf("after going back: %s", out)
 		}
 	})
 }

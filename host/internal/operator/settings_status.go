@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,6 +173,7 @@ func (c examination) settingsFindings(ctx context.Context) (all []finding, err e
 		}
 		all = append(all, c.nodeFindings(name, now, nodes)...)
 		all = append(all, c.changeFindings(name, now)...)
+		all = append(all, forcedFindings(c.Command, name, now, nodes)...)
 		if seen++; seen == mostSeen {
 			break
 		}
@@ -197,6 +199,16 @@ func (c examination) nodeFindings(name string, now settings.Current, nodes []set
 		}
 	}
 	return all
+}
+
+// forcedFindings are about a version that no program may be able to run.
+func forcedFindings(command, name string, now settings.Current, nodes []settings.Node) []finding {
+	if len(now.Ended) == 0 || now.Candidate > 0 || now.Ended[0].Result != settings.Forced || now.Ended[0].Version != now.Version ||
+		slices.ContainsFunc(nodes, func(n settings.Node) bool { return n.Version == now.Version }) {
+		return nil
+	}
+	return []finding{{Severity: note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, ago(now.Ended[0].At)),
+		Fix: fmt.Sprintf("A program that can't run it doesn't start, and its log says why. %s settings back -of %s takes it back.", command, name)}}
 }
 
 // changeFindings are about the candidate, and the last change.

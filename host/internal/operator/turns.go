@@ -164,7 +164,7 @@ func turnsRelease(ctx context.Context, x *call) error {
 		if err := checkTurnQueue(ctx, x); err != nil {
 			return err
 		}
-		return nothing("no key %s in queue %s has ever had a turn", storage.Quote(key), storage.Quote(queue))
+		return nothing("no key %s in queue %s has ever had a turn; turns list %s -all shows those that have", storage.Quote(key), storage.Quote(queue), boot.ShellWord(queue))
 	case err != nil:
 		return err
 	}
