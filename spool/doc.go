@@ -38,6 +38,8 @@
 //     had returned. There are three exceptions: a spool that takes nothing lets messages past; a message that was set
 //     aside holds up no other; and when the first message of some queues has failed ten times in a row, as if the
 //     store were away, one message behind it goes ahead. If the store takes that one, the first is set aside.
+//     Queues that are away by themselves hold up no others for long: while nothing can be sent, Run tries the messages
+//     for three sets of queues at a time, in rotation, every five seconds or when their calls have ended.
 //  4. Units: messages of one Send are in the file together or not at all, with their bodies, however large. SendWith is
 //     never spooled, and neither are the messages that a handler sends.
 //  5. Bounds: the file takes up to Config.MaxBytes, and nothing once its oldest message waits longer than

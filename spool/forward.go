@@ -21,7 +21,7 @@ const (
 	asideFor     = 10 * time.Minute
 	remindEvery  = 5 * time.Minute // how often the log tells that an outage goes on
 	blameFor     = 10              // how often the first entry must fail in a row, until another one goes ahead of it
-	mostLanes    = 3               // how many kinds of destinations may fail before the store counts as away
+	mostLanes    = 3               // how many lanes may fail in a pass before the store counts as away
 )
 
 var errStopped = errors.New("the time to drain the spool is over")
@@ -39,7 +39,7 @@ func (s *Spool) Run(ctx context.Context) error {
 		defer close(watched)
 		s.watch(ctx)
 	}()
-	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: true}
+	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: true, failures: map[string]int{}}
 	f.run(ctx, work)
 	<-watched
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
@@ -51,6 +51,9 @@ type forwarder struct {
 	*Spool
 	doomed []*entry      // forwarded, and not out of the file yet
 	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
+
+	failures map[string]int // by lane: the number of its last failure; none once it has sent anything
+	failure  int            // the number of the last one
 
 	reported  time.Time // when a report was published last
 	fault     string    // in it
@@ -97,7 +100,8 @@ func (s *forwarder) remind(ctx context.Context, err error) {
 	s.cfg.Logger.WarnContext(ctx, "messages wait in the spool", "spool", s.path, "messages", st.Waiting, "bytes", st.Bytes, "oldest", st.Oldest, "error", err)
 }
 
-// pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away.
+// pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away. It
+// begins with the lanes that haven't failed lately: so among n lanes, one that works is found in n/mostLanes passes.
 func (s *forwarder) pass(ctx context.Context) error {
 	if err := s.lock.hold(); err != nil {
 		return fmt.Errorf("%w: %w", errFile, s.fails(ctx, err, 0)) // the program that has the file sends them
@@ -107,17 +111,21 @@ func (s *forwarder) pass(ctx context.Context) error {
 	s.remove(ctx, nil)
 	s.retryAside(ctx)
 	for ctx.Err() == nil {
-		batch := s.batch(away, batchEntries, batchBytes)
+		batch := s.batch(away, s.failures, batchEntries, batchBytes)
 		if len(batch) == 0 {
 			break
 		}
 		some, err := s.forward(ctx, batch)
+		lane := batch[0].lane
 		if sent = sent || some; some {
+			delete(s.failures, lane)
 			s.back(ctx)
 		}
 		if err != nil {
 			failed = err
-			if away[batch[0].lane] = true; !sent && len(away) == mostLanes {
+			s.failure++
+			s.failures[lane] = s.failure
+			if away[lane] = true; !sent && len(away) == mostLanes {
 				break
 			}
 		}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -103,33 +104,37 @@ func (x *index) add(e *entry) {
 func (x *index) oldest() time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if e := x.head(nil); e != nil {
+	if e := x.head(nil, nil); e != nil {
 		return e.at
 	}
 	return time.Time{}
 }
 
-// head returns the oldest entry outside of some lanes. x.mu is held.
-func (x *index) head(but map[string]bool) (oldest *entry) {
+// head returns the first entry of the lane with the lowest number outside of some lanes, and among equals the oldest
+// one. Without numbers that is the oldest of all. x.mu is held.
+func (x *index) head(but map[string]bool, numbers map[string]int) (best *entry) {
 	for lane, all := range x.lanes {
-		if len(all) > 0 && !but[lane] && (oldest == nil || all[0].seq < oldest.seq) {
-			oldest = all[0]
+		if len(all) == 0 || but[lane] {
+			continue
+		}
+		if e := all[0]; best == nil || cmp.Or(cmp.Compare(numbers[lane], numbers[best.lane]), cmp.Compare(e.seq, best.seq)) < 0 {
+			best = e
 		}
 	}
-	return oldest
+	return best
 }
 
-// batch returns the first entries of the lane with the oldest one, outside of some lanes.
-func (x *index) batch(but map[string]bool, most int, bytes int64) []*entry {
+// batch returns the first entries of the lane that head chooses.
+func (x *index) batch(but map[string]bool, numbers map[string]int, most int, bytes int64) []*entry {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	oldest := x.head(but)
-	if oldest == nil {
+	first := x.head(but, numbers)
+	if first == nil {
 		return nil
 	}
-	all := x.lanes[oldest.lane]
+	all := x.lanes[first.lane]
 	n := 1
-	for size := oldest.size; n < min(len(all), most); n++ {
+	for size := first.size; n < min(len(all), most); n++ {
 		if size += all[n].size; size > bytes {
 			break
 		}
@@ -220,7 +225,7 @@ func (x *index) count() (st State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	st.Waiting, st.Bytes, st.full = x.waits.Load(), x.bytes, x.full
-	if e := x.head(nil); e != nil {
+	if e := x.head(nil, nil); e != nil {
 		st.Oldest = e.at
 	}
 	for _, a := range x.aside {

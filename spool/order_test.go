@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -92,6 +94,114 @@ func TestLaw3AMessageThatFailsTenTimesLetsOnePast(t *testing.T) {
 		}
 		if rest := got[bad:]; len(got) != good || !slices.IsSorted(rest) {
 			t.Errorf("got %q; want %d, all but %d in order", got, good, bad)
+		}
+	})
+}
+
+// These are messages to five queues.
+type (
+	toQueue1 struct{ note }
+	toQueue2 struct{ note }
+	toQueue3 struct{ note }
+	toQueue4 struct{ note }
+	toQueue5 struct{ note }
+)
+
+func (toQueue1) Kind() channel.Kind { return "test.to-queue-1.v1" }
+func (toQueue2) Kind() channel.Kind { return "test.to-queue-2.v1" }
+func (toQueue3) Kind() channel.Kind { return "test.to-queue-3.v1" }
+func (toQueue4) Kind() channel.Kind { return "test.to-queue-4.v1" }
+func (toQueue5) Kind() channel.Kind { return "test.to-queue-5.v1" }
+
+func toQueues(t *testing.T) *channel.Routes {
+	t.Helper()
+	r, err := channel.NewRoutes(channel.Command[worldtest.Add](worldtest.Accounts), channel.Command[toQueue1]("queue-1"),
+		channel.Command[toQueue2]("queue-2"), channel.Command[toQueue3]("queue-3"), channel.Command[toQueue4]("queue-4"), channel.Command[toQueue5]("queue-5"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Four queues that are away by themselves, and have the oldest messages, hold up no fifth one: neither while the
+// program runs nor after its next start.
+func TestLaw3QueuesThatAreAwayHoldUpNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		w.channels = channelsOver(t, storagetest.Intercept(w.seen, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if strings.HasPrefix(op.Resource, "queue queue-") && op.Resource != "queue queue-5" {
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return do()
+		}), toQueues(t))
+		w.start(Config{}, nil)
+		if err := w.spool.Channels().Send(t.Context(), toQueue1{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []channel.Message{toQueue2{}, toQueue3{}, toQueue4{}} {
+			if err := w.spool.Channels().Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settle()
+		for n := range 10 {
+			if n == 5 {
+				if err := w.stop(); err != nil {
+					t.Fatal(err)
+				}
+				w.start(Config{}, nil)
+			}
+			if err := w.spool.Channels().Send(t.Context(), toQueue5{}); err != nil {
+				t.Fatal(err)
+			}
+			settle()
+			worldtest.Want(t, "messages of the queue that works", len(w.arrived("queue-5")), 1)
+			w.wantWaiting(4)
+		}
+	})
+}
+
+// While the store is away, the forwarder tries three queues at a time and then rests, however many have messages. Each
+// queue gets its turn.
+func TestLaw3AnOutageCostsThreeTriesAtATime(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var mu sync.Mutex
+		tries, at := map[string]int{}, map[time.Time]int{}
+		w.channels = channelsOver(t, storagetest.Intercept(w.seen, func(_ context.Context, op storagetest.Op, do func() error) error {
+			mu.Lock()
+			tries[op.Resource]++
+			at[time.Now()]++
+			mu.Unlock()
+			return do()
+		}), toQueues(t))
+		w.mood.Store(away)
+		w.start(Config{}, nil)
+		for _, m := range []channel.Message{toQueue1{}, toQueue2{}, toQueue3{}, toQueue4{}, toQueue5{}} {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if err := w.spool.Channels().Send(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mu.Lock()
+		clear(tries)
+		clear(at)
+		mu.Unlock()
+		for range 10 {
+			settle()
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for when, n := range at {
+			if n != mostLanes {
+				t.Errorf("%d tries at %v, want %d", n, when, mostLanes)
+			}
+		}
+		least, most := len(at)*mostLanes, 0
+		for _, n := range tries {
+			least, most = min(least, n), max(most, n)
+		}
+		if len(tries) != 5 || most-least > 1 {
+			t.Errorf("got tries %v, want the same number for each queue", tries)
 		}
 	})
 }

@@ -4,7 +4,7 @@ import "slices"
 
 // spools are breaks of the laws of package spool, in their order.
 func spools() []mutant {
-	return slices.Concat(spoolSends(), spoolForwards(), spoolFiles(), spoolEntries())
+	return slices.Concat(spoolSends(), spoolForwards(), spoolFiles(), spoolEntries(), spoolQueues())
 }
 
 func spoolSends() []mutant {
@@ -191,6 +191,27 @@ func spoolEntries() []mutant {
 			new:  "	if false && errors.Is(why, storage.ErrExists) {",
 			by:   "spool",
 			test: "TestLaw7AnotherEntryUnderTheSameKeyStays",
+		},
+	}
+}
+
+func spoolQueues() []mutant {
+	return []mutant{
+		{
+			name: "three queues that are away hold up all others",
+			file: "spool/forward.go",
+			old:  "			s.failures[lane] = s.failure\n",
+			new:  "",
+			by:   "spool",
+			test: "TestLaw3QueuesThatAreAwayHoldUpNoOther",
+		},
+		{
+			name: "while the store is away, the spool tries every queue each time",
+			file: "spool/forward.go",
+			old:  "!sent && len(away) == mostLanes {\n",
+			new:  "false && !sent && len(away) == mostLanes {\n",
+			by:   "spool",
+			test: "TestLaw3AnOutageCostsThreeTriesAtATime",
 		},
 	}
 }
