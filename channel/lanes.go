@@ -84,7 +84,7 @@ func WithLanes(_ post.Inside, store *storage.Store, queues map[string]lanes.Queu
 // readMark reads what decides on the lane of a message.
 func readMark(body []byte) lanes.Mark {
 	m := post.ReadMark(body)
-	mark := lanes.Mark{Tenant: m.Tenant, ID: m.ID, Delayed: m.Delayed}
+	mark := lanes.Mark{Tenant: m.Tenant, ID: m.ID, Delayed: m.Delayed, Apart: m.Apart}
 	switch m.Priority {
 	case "high":
 		mark.Priority = High

@@ -10,10 +10,13 @@ import (
 type Mark struct {
 	ID, Tenant, Priority string
 	Delayed              bool // it was sent with a delay
+	Apart                bool // its body is a blob
 }
 
 // ReadMark reads the mark of an encoded envelope, without decoding the rest. It returns what it found up to a fault.
 func ReadMark(body []byte) (m Mark) {
+	ref := ""
+	defer func() { m.Apart = ref != "" }()
 	d := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
 	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
 		return m
@@ -31,6 +34,8 @@ func ReadMark(body []byte) (m Mark) {
 			to = &m.Tenant
 		case "priorityclass":
 			to = &m.Priority
+		case "dataref":
+			to = &ref
 		case "due":
 			m.Delayed = true
 		}

@@ -17,6 +17,8 @@ func FuzzReadMark(f *testing.F) {
 	f.Add(body)
 	f.Add([]byte(`{"data":{"tenantid":"other","id":[1,{}]},"specversion":"1.0","id":"1","source":"/web","type":"k","tenantid":"n\u00f6rd"}`))
 	f.Add([]byte(`{"specversion":"1.0","id":"1","source":"/web","type":"k","due":"2027-01-01T00:00:00Z","priorityclass":"high"}`))
+	f.Add([]byte(members("dataref", quoted(someClaim))))
+	f.Add([]byte(members("dataref", "null")))
 	f.Add([]byte(`{"tenantid":"a"`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -25,7 +27,7 @@ func FuzzReadMark(f *testing.F) {
 		if err != nil {
 			return
 		}
-		want := post.Mark{ID: e.ID, Tenant: e.Tenant, Priority: e.Priority, Delayed: !e.Due.IsZero()}
+		want := post.Mark{ID: e.ID, Tenant: e.Tenant, Priority: e.Priority, Delayed: !e.Due.IsZero(), Apart: e.DataRef != ""}
 		if m != want {
 			t.Errorf("got %+v, want %+v", m, want)
 		}

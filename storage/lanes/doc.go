@@ -19,7 +19,8 @@
 //
 //   - At least once: a message that was sent is received until it is deleted. A move into the sideline sends it and
 //     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
-//     own ID. A message is moved at most once, before anybody has had it.
+//     own ID; a message whose body is a blob stays in its lane there. A message is moved at most once, before anybody
+//     has had it.
 //   - Messages that came along with others, while a lane was swept, wait for half of their visibility at most, even in
 //     a paused consumer. Then they are handed back, as when the consumer stops, and that is no silent delivery.
 //   - The lane is by tenant where the message has one, and else by its ID. A message stays in its lane when it is

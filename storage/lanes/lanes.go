@@ -42,6 +42,7 @@ type Mark struct {
 	ID       string   // of the message
 	Priority Priority // of no effect in a queue without priorities
 	Delayed  bool     // it was sent with a delay, so it may be cancelled where it is
+	Apart    bool     // its body is a blob, which ends with the first of its copies that is handled
 }
 
 // Config says which queues have lanes.

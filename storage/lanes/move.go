@@ -15,7 +15,9 @@ const patience = 200 * time.Millisecond
 const moveTime = 10 * time.Second // for the messages of one look
 
 // judge counts the messages of tenants, and returns those that stay and those that are to be moved to the sideline. A
-// message is moved at most once, before anybody has had it, and only if nobody may want to cancel it.
+// message is moved at most once, before anybody has had it, and only if nobody may want to cancel it. A crash between
+// the two halves of a move leaves two copies. So a message whose body is a blob stays where the store isn't atomic: the
+// copy that is handled first deletes the body, and the other one would be poison.
 func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Delivery) {
 	q.mu.Lock()
 	backlog := !r.lane.fullFrom.IsZero() && r.began.Sub(r.lane.fullFrom) >= patience
@@ -39,7 +41,8 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	}
 	for i, d := range ds {
 		m := marks[i]
-		if m.Tenant != "" && !m.Delayed && d.Deliveries == 1 && q.crowd.noisy(ctx, keyOf(m.Tenant)) {
+		stays := m.Tenant == "" || m.Delayed || m.Apart && !q.inner.Atomic()
+		if !stays && d.Deliveries == 1 && q.crowd.noisy(ctx, keyOf(m.Tenant)) {
 			off = append(off, d)
 		} else {
 			stay = append(stay, d)

@@ -180,6 +180,13 @@ func lanedTurns() []mutant {
 			by:   by, test: "TestALaneThatBeginsIsServedNextAndNotForLong",
 		},
 		{
+			name: "a message whose body is a blob is moved by halves",
+			file: "storage/lanes/move.go",
+			old:  "m.Apart && !q.inner.Atomic()",
+			new:  "false",
+			by:   by, test: "TestNothingIsLostOrPoisonedByAMoveThatIsCut",
+		},
+		{
 			name: "a class pays in new weights for what it had with the old ones",
 			file: "storage/lanes/weights.go",
 			old:  "			c.paid = least + (c.paid-least)*c.weight/next\n",
