@@ -44,6 +44,8 @@ type crowd struct {
 	etag    storage.ETag
 	read    time.Time // when the document was last asked for
 	reading bool
+	closed  bool
+	end     func() // ends a reading that noisy has begun, and waits for that; nil: there was none
 }
 
 // noise is a tenant that is noisy.
@@ -97,33 +99,69 @@ func (c *crowd) count(k key, now time.Time) bool {
 	return n >= noisyFrom && n*noisyShare > all
 }
 
-// noisy reports that a tenant is noisy. It reads the document if the last reading is old.
-func (c *crowd) noisy(ctx context.Context, k key) bool {
-	c.refresh(ctx)
+// noisy reports that a tenant is noisy, as far as this process knows: it never waits for the document. If the last
+// reading is old, it begins another one beside its caller. The first reading makes nobody noisy (see below), so nothing
+// is missed without it. A message that should be in the sideline, and isn't, is moved by a worker.
+func (c *crowd) noisy(k key) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if etag, begun := c.begin(); begun {
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
+		ended := make(chan struct{})
+		c.end = func() {
+			cancel()
+			<-ended
+		}
+		go func() {
+			defer close(ended)
+			defer cancel()
+			c.get(ctx, etag)
+		}()
+	}
 	n := c.known[k]
 	return n != nil && time.Since(n.changed) < quietFor
 }
 
-// refresh reads the document, unless that was done lately. Without an answer, what was known stays.
-func (c *crowd) refresh(ctx context.Context) {
-	c.mu.Lock()
-	if c.reading || !c.read.IsZero() && time.Since(c.read) < readEvery {
-		c.mu.Unlock()
-		return
+// begin notes that the document is read from now on, unless it was lately, or is, or the store is closed. c.mu is held.
+func (c *crowd) begin() (etag storage.ETag, begun bool) {
+	if c.reading || c.closed || !c.read.IsZero() && time.Since(c.read) < readEvery {
+		return "", false
 	}
 	c.reading, c.read = true, time.Now()
-	etag := c.etag
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
-	defer cancel()
+	return c.etag, true
+}
+
+// get reads the document, after begin. Without an answer, what was known stays.
+func (c *crowd) get(ctx context.Context, etag storage.ETag) {
 	b, err := c.blobs.Get(ctx, c.name, etag)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reading = false
 	if err == nil {
 		c.see(b)
+	}
+}
+
+// refresh reads the document, unless that was done lately.
+func (c *crowd) refresh(ctx context.Context) {
+	c.mu.Lock()
+	etag, begun := c.begin()
+	c.mu.Unlock()
+	if begun {
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		c.get(ctx, etag)
+	}
+}
+
+// close ends a reading that noisy has begun. None begins after it.
+func (c *crowd) close() {
+	c.mu.Lock()
+	c.closed = true
+	end := c.end
+	c.mu.Unlock()
+	if end != nil {
+		end()
 	}
 }
 

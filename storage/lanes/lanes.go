@@ -214,6 +214,7 @@ func (s *store) Listener() driver.Listener {
 func (s *store) Close() error {
 	for _, q := range s.queues {
 		q.moves.Wait()
+		q.crowd.close()
 		q.stash.empty()
 	}
 	return s.Store.Close()

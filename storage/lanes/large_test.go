@@ -27,8 +27,8 @@ type parcel struct {
 func (parcel) Kind() channel.Kind  { return "parcel.v1" }
 func (p parcel) MessageID() string { return p.ID }
 
-// Nothing is lost or poisoned by a move that is cut between its halves, or whose answer is lost: neither a small message
-// nor one so large that its body is a blob, which the copy that is handled first deletes.
+// Nothing is lost or poisoned by a move that is cut between its halves, or whose answer is lost: neither a small
+// message nor one so large that its body is a blob, which the copy that is handled first deletes.
 func TestNothingIsLostOrPoisonedByAMoveThatIsCut(t *testing.T) {
 	t.Parallel()
 	for name, inner := range map[string]func(*storage.Store) *storage.Store{

@@ -42,7 +42,7 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	for i, d := range ds {
 		m := marks[i]
 		stays := m.Tenant == "" || m.Delayed || m.Apart && !q.inner.Atomic()
-		if !stays && d.Deliveries == 1 && q.crowd.noisy(ctx, keyOf(m.Tenant)) {
+		if !stays && d.Deliveries == 1 && q.crowd.noisy(keyOf(m.Tenant)) {
 			off = append(off, d)
 		} else {
 			stay = append(stay, d)

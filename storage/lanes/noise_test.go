@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -23,6 +24,7 @@ func learn(t *testing.T, s, other *shop) {
 	stop := s.work(worker.Config{Concurrency: 4}, brief(100*time.Millisecond))
 	time.Sleep(25 * time.Second) // within which there is another beat
 	other.send(t.Context(), "quiet", "look", 1)
+	synctest.Wait() // it has read the document
 	stop()
 }
 
@@ -105,6 +107,61 @@ func TestWithoutTheDocumentTheLastAnswerStays(t *testing.T) {
 		other.send(t.Context(), "noisy", "two", 1)
 		if n := s.left("purchases-slow") - before; n != 1 {
 			t.Errorf("%d messages came into the sideline; want the one that was sent", n)
+		}
+	})
+}
+
+// A document that hangs holds up no message, the first one included, although its sender has little time. What was known
+// stays.
+func TestADocumentThatHangsHoldsUpNoSend(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := flooded(t, 100, channel.Lanes(purchases, 8))
+		var silent atomic.Bool
+		var reads, under atomic.Int64
+		cut := storagetest.Intercept(s.store, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if op.Name != "get blob" || !silent.Load() {
+				return do()
+			}
+			reads.Add(1)
+			if under.Add(1) > 2 {
+				t.Error("a sender reads twice at a time")
+			}
+			defer under.Add(-1)
+			<-ctx.Done()
+			return op.Fail(context.Cause(ctx))
+		})
+		first := newShop(t, cut, channel.Lanes(purchases, 8))
+		other := newShop(t, cut, channel.Lanes(purchases, 8))
+		learn(t, s, other)
+		silent.Store(true)
+		before := s.left("purchases-slow")
+		time.Sleep(20 * time.Second)
+		for range 20 {
+			began := time.Now()
+			first.send(t.Context(), "noisy", fmt.Sprint("first", began.UnixNano()), 1)
+			other.send(t.Context(), "noisy", fmt.Sprint("other", began.UnixNano()), 1)
+			if took := time.Since(began); took > 0 {
+				t.Errorf("two sends took %v", took)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.left("purchases-slow") - before; n != 20 {
+			t.Errorf("%d messages came into the sideline; want the 20 of the sender that knows", n)
+		}
+		if n := reads.Load(); n < 4 || n > 10 {
+			t.Errorf("%d readings of two senders in 20 seconds; want one in 5 seconds of each", n)
+		}
+		time.Sleep(6 * time.Second)
+		other.send(t.Context(), "noisy", "last", 1)
+		synctest.Wait()
+		worldtest.Want(t, "readings under way", under.Load(), 1)
+		began := time.Now()
+		if err := other.channels.Store().Close(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 0 || under.Load() > 0 {
+			t.Errorf("Close took %v, and %d readings go on", took, under.Load())
 		}
 	})
 }

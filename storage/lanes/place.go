@@ -1,7 +1,6 @@
 package lanes
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 )
@@ -36,7 +35,7 @@ func mix(x uint64) uint64 {
 }
 
 // place returns the lane that a message is sent into.
-func (q *queue) place(ctx context.Context, body []byte) *lane {
+func (q *queue) place(body []byte) *lane {
 	m := q.read(body)
 	first := 0
 	if q.division.Priorities {
@@ -54,7 +53,7 @@ func (q *queue) place(ctx context.Context, body []byte) *lane {
 		return q.lanes[first+choose(keyOf(m.ID), q.division.Lanes)]
 	}
 	k := keyOf(m.Tenant)
-	if q.crowd.noisy(ctx, k) {
+	if q.crowd.noisy(k) {
 		return q.sideline()
 	}
 	return q.lanes[first+choose(k, q.division.Lanes)]

@@ -17,7 +17,7 @@ import (
 func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	by := map[*lane][]driver.Message{}
 	for _, m := range messages {
-		l := q.place(ctx, m.Body)
+		l := q.place(m.Body)
 		by[l] = append(by[l], m)
 	}
 	var err error

@@ -19,7 +19,7 @@ func (c *committer) Commit(ctx context.Context, w driver.Work) (driver.Committed
 	heated := map[*queue]map[*lane]bool{}
 	for i, x := range sends {
 		if q := c.s.queues[x.Queue]; q != nil {
-			l := q.place(ctx, x.Message.Body)
+			l := q.place(x.Message.Body)
 			x.Queue = l.name
 			if heated[q] == nil {
 				heated[q] = map[*lane]bool{}

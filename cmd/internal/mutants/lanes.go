@@ -112,7 +112,8 @@ func reserves() []mutant {
 	}
 }
 
-// stashes are breaks of what is promised for messages that come along while others are moved, and for broken lanes.
+// stashes are breaks of what is promised for messages that come along while others are moved, for the moves, and for
+// broken lanes.
 func stashes() []mutant {
 	const by = "storage/lanes"
 	return []mutant{
@@ -143,6 +144,20 @@ func stashes() []mutant {
 			old:  "!now.Before(b.again) &&",
 			new:  "now.Before(b.again) && now.After(b.again) &&",
 			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
+		},
+		{
+			name: "a message whose body is a blob is moved by halves",
+			file: "storage/lanes/move.go",
+			old:  "m.Apart && !q.inner.Atomic()",
+			new:  "false",
+			by:   by, test: "TestNothingIsLostOrPoisonedByAMoveThatIsCut",
+		},
+		{
+			name: "a message waits for the document of noisy tenants",
+			file: "storage/lanes/crowd.go",
+			old:  "		go func() {\n			defer close(ended)\n			defer cancel()\n			c.get(ctx, etag)\n		}()\n",
+			new:  "		c.mu.Unlock()\n		c.get(ctx, etag)\n		cancel()\n		close(ended)\n		c.mu.Lock()\n",
+			by:   by, test: "TestADocumentThatHangsHoldsUpNoSend",
 		},
 	}
 }
@@ -178,13 +193,6 @@ func lanedTurns() []mutant {
 			old:  "		a.paid = min(max(a.paid, least), least+mostDebt)\n",
 			new:  "		a.paid = min(a.paid, least+mostDebt)\n",
 			by:   by, test: "TestALaneThatBeginsIsServedNextAndNotForLong",
-		},
-		{
-			name: "a message whose body is a blob is moved by halves",
-			file: "storage/lanes/move.go",
-			old:  "m.Apart && !q.inner.Atomic()",
-			new:  "false",
-			by:   by, test: "TestNothingIsLostOrPoisonedByAMoveThatIsCut",
 		},
 		{
 			name: "a class pays in new weights for what it had with the old ones",
