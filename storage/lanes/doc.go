@@ -48,11 +48,11 @@
 //
 // A worker that sees one writes its key, a hash, into the document QUEUE in the container "lanes", and a new beat every
 // 15 seconds while it stays noisy. Readers watch whether the beat changes, by their own clocks. Senders and workers
-// read the document at most once in 5 seconds while they send or receive, beside what they do: no message waits for
-// it, and the last answer counts until the next one. Then senders put new messages into the sideline. Workers move those that they meet in lanes, in large batches, and
-// those of other tenants that come along are received first. Messages that were sent with a delay are not moved, so
-// that they can be cancelled. The document holds 64 tenants at most. Tenants are counted in bounded memory, however
-// many names they have.
+// read the document at most once in 5 seconds while they send or receive, beside what they do: no message waits for it,
+// and the last answer counts until the next one. Then senders put new messages into the sideline. Workers move those
+// that they meet in lanes, in large batches, and those of other tenants that come along are received first. Messages
+// that were sent with a delay are not moved, so that they can be cancelled. The document holds 64 tenants at most.
+// Tenants are counted in bounded memory, however many names they have.
 //
 // # Costs
 //

@@ -111,8 +111,8 @@ func TestWithoutTheDocumentTheLastAnswerStays(t *testing.T) {
 	})
 }
 
-// A document that hangs holds up no message, the first one included, although its sender has little time. What was known
-// stays.
+// A send doesn't wait for a document that can't be read, and the first send of a process doesn't either. The process
+// uses what it knew.
 func TestADocumentThatHangsHoldsUpNoSend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
