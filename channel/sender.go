@@ -158,11 +158,12 @@ func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) erro
 // tell what is after a tombstone. A handler that runs again also sends its messages again. Cancel takes effect at once,
 // within a handler, too: it is no part of a unit of work.
 //
-// Where channels have a spool, messages may wait in it. A store that finds messages doesn't know of these. So Cancel
-// returns an error that matches storage.ErrUnavailable until the spool is empty; then cancel again.
+// Where channels have a spool, messages may wait in it, or be set aside there until they are tried again. A store that
+// finds messages doesn't know of these. So Cancel returns an error that matches storage.ErrUnavailable until the spool
+// is empty; then cancel again.
 func (s *Sender[M]) Cancel(ctx context.Context, id string) error {
-	if c := s.channels; c.spool != nil && c.store.Finds() && c.spool.Waiting() > 0 {
-		return fmt.Errorf("channel: cancel %s %s: %w: messages wait in the spool, perhaps this one: cancel again when it is empty", KindOf[M](), storage.Quote(id), storage.ErrUnavailable)
+	if c := s.channels; c.spool != nil && c.store.Finds() && c.spool.Unsent() > 0 {
+		return fmt.Errorf("channel: cancel %s %s: %w: messages are in the spool, perhaps this one: cancel again when it is empty", KindOf[M](), storage.Quote(id), storage.ErrUnavailable)
 	}
 	return s.channels.outbox.Cancellations().Cancel(ctx, KindOf[M](), id)
 }

@@ -18,6 +18,9 @@ type Spool interface {
 
 	// Waiting is the number of messages that wait for the store.
 	Waiting() int64
+
+	// Unsent is the number of messages that may still be sent: those that wait, and those that were set aside.
+	Unsent() int64
 }
 
 // SpoolTo returns the same channels with a spool: what Send can't send because the store is away is kept there.

@@ -25,6 +25,7 @@ func (k keeper) Send(_ context.Context, envelopes []channel.Envelope, _ func(con
 
 func (k keeper) Away() error    { return k.refusal }
 func (k keeper) Waiting() int64 { return int64(*k.kept) }
+func (k keeper) Unsent() int64  { return int64(*k.kept) }
 
 // A sender learns how many of its messages are in the spool. Each context counts for itself.
 func TestNoteSpooled(t *testing.T) {

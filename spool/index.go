@@ -169,6 +169,11 @@ func (x *index) waiting(entries []*entry) (left []*entry) {
 func (x *index) take(e *entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.takeHeld(e)
+}
+
+// takeHeld is take while x.mu is held.
+func (x *index) takeHeld(e *entry) {
 	if !e.waits {
 		return
 	}
@@ -187,9 +192,9 @@ func (x *index) take(e *entry) {
 
 // setAside notes a refused entry, which doesn't wait any more. It reports false if that was known.
 func (x *index) setAside(e *entry, why error, next time.Time) bool {
-	x.take(e)
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.takeHeld(e) // under one lock: a message that isn't sent is always counted
 	for _, a := range x.aside {
 		if a.entry == e {
 			a.why = why
@@ -233,4 +238,10 @@ func (x *index) count() (st State) {
 		st.Reason = a.why.Error()
 	}
 	return st
+}
+
+// Unsent implements channel.Spool: it is the number of messages that wait for the store, or that were set aside.
+func (x *index) Unsent() int64 {
+	st := x.count()
+	return st.Waiting + st.Refused
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -365,6 +366,44 @@ func TestCancelWhileMessagesWait(t *testing.T) {
 			t.Errorf("got %v, want that messages wait", err)
 		}
 		w.mood.Store(up)
+		settle()
+		if err := w.adds.Cancel(t.Context(), key(1)); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+		time.Sleep(2 * time.Hour)
+		worldtest.Want(t, "arrived", len(w.arrived(worldtest.Accounts)), 0)
+	})
+}
+
+// A delayed message that was set aside is sent later, so it can't be taken back either: Cancel says so.
+func TestCancelOfAMessageThatWasSetAside(t *testing.T) {
+	bubble(t, func(t *testing.T, w *world) {
+		var gone, refuses atomic.Bool
+		w.channels = channelsOver(t, storagetest.Intercept(storage.New(w.store.Driver()), func(_ context.Context, op storagetest.Op, do func() error) error {
+			switch {
+			case gone.Load():
+				return op.Fail(storage.ErrUnavailable)
+			case refuses.Load() && (op.Name == "send" || op.Name == "commit"):
+				return op.Fail(storage.ErrInvalid)
+			}
+			return do()
+		}), routes(t))
+		w.start(Config{}, nil)
+		gone.Store(true)
+		if err := w.adds.SendAfter(t.Context(), time.Hour, worldtest.Add{Key: key(1), To: "a"}); err != nil {
+			t.Fatal(err)
+		}
+		refuses.Store(true)
+		gone.Store(false)
+		settle()
+		if st := w.spool.State(); st.Waiting != 0 || st.Refused != 1 {
+			t.Fatalf("got %+v, want one message set aside", st)
+		}
+		if err := w.adds.Cancel(t.Context(), key(1)); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, channel.ErrNotDelayed) || !strings.Contains(err.Error(), "cancel again when it is empty") {
+			t.Errorf("got %v, want that a message is in the spool", err)
+		}
+		refuses.Store(false)
+		time.Sleep(asideFor)
 		settle()
 		if err := w.adds.Cancel(t.Context(), key(1)); err != nil {
 			t.Errorf("afterwards: %v", err)

@@ -206,6 +206,14 @@ func spoolQueues() []mutant {
 			test: "TestLaw3QueuesThatAreAwayHoldUpNoOther",
 		},
 		{
+			name: "Cancel doesn't know of messages that the spool has set aside",
+			file: "channel/sender.go",
+			old:  "c.spool.Unsent() > 0",
+			new:  "c.spool.Waiting() > 0",
+			by:   "spool",
+			test: "TestCancelOfAMessageThatWasSetAside",
+		},
+		{
 			name: "while the store is away, the spool tries every queue each time",
 			file: "spool/forward.go",
 			old:  "!sent && len(away) == mostLanes {\n",
