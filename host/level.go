@@ -1,7 +1,9 @@
 package host
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,6 +30,9 @@ func (s *service) follow(a *App) error {
 			return fmt.Errorf("host: Program.Raise: the program has no queue %s; want one of %s", storage.Quote(b.Queue), strings.Join(queues, ", "))
 		}
 	}
+	if err := s.checkBounds(); err != nil {
+		return err
+	}
 	if raise.Logger == nil {
 		raise.Logger = a.Log
 	}
@@ -36,6 +41,22 @@ func (s *service) follow(a *App) error {
 	}
 	a.Go("level", func(ctx context.Context) error { return a.Level.Follow(ctx, a.Store, raise) })
 	return nil
+}
+
+// checkBounds refuses the bound of a queue that waits at the level of the bound, or below it: it would not be consumed
+// until it is shorter, and so never. Only a worker knows which queues wait.
+func (s *service) checkBounds() error {
+	if s.registry == nil {
+		return nil
+	}
+	var faults []error
+	for _, b := range s.Raise.Bounds {
+		from, level := handlers.OptionalFrom(s.registry, b.Queue), cmp.Or(b.Level, 1)
+		if from > 0 && from <= level {
+			faults = append(faults, fmt.Errorf("host: Program.Raise: %w: a bound of queue %s raises the level to %d, and the queue is optional from level %d on: it would wait at that level, and never get shorter; give the bound to another queue, or see that its level is below that of handlers.Optional", storage.ErrInvalid, storage.Quote(b.Queue), level, from))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // waitsFrom returns a function that returns the level from which a queue waits, if it waits now, and 0 otherwise.

@@ -78,7 +78,8 @@ type Program struct {
 	Guards map[string]*guard.Guard
 
 	// Raise raises App.Level while queues are longer than its Bounds, in each process; see throttle.Level.Follow. The
-	// level in the settings of Live is the least. Defaults to none, and the level is that one.
+	// level in the settings of Live is the least. A queue that waits at the level of its own bound would never get
+	// shorter, so a worker refuses that at its start. Defaults to none, and the level is that of the settings.
 	Raise throttle.Raise
 
 	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at

@@ -227,9 +227,6 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, &boot.UsageError{Err: errors.New("-bake: this program has no settings that change while it runs; leave the flag out")}
 		}
 	}
-	if err := s.follow(a); err != nil {
-		return nil, err
-	}
 	var work []boot.Part
 	if a.Worker {
 		w, err := s.newWorker(a)
@@ -241,6 +238,9 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, err
 		}
 		work = append(work, boot.Part{Name: "worker", Run: w.Run}, boot.Part{Name: "pulse", Run: p.Run})
+	}
+	if err := s.follow(a); err != nil { // it knows the queues of the worker
+		return nil, err
 	}
 	if a.Web {
 		handler, err := s.handler(a)

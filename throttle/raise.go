@@ -16,7 +16,7 @@ type Bound struct {
 	Queue   string        // that is looked at
 	Waiting int64         // messages that may wait. Defaults to no bound.
 	Age     time.Duration // of the oldest message that waits. Defaults to no bound.
-	Level   int           // while the queue is above the bound, 1 to 3. Defaults to 1.
+	Level   int           // while the queue is above the bound, 1 to 3, at which it is still consumed. Defaults to 1.
 }
 
 // Raise is by what a level follows the pressure on a program's queues.

@@ -4,6 +4,14 @@ package main
 func deferrals() []mutant {
 	return []mutant{
 		{
+			name: "a queue may wait at the level that it raises itself",
+			file: "host/level.go",
+			old:  "		if from > 0 && from <= level {\n",
+			new:  "		if from > 0 && from < level {\n",
+			by:   "host",
+			test: "TestABoundOfAQueueThatWaitsAtItsLevelIsRefused",
+		},
+		{
 			name: "requests that count for nothing put others off",
 			file: "throttle/backlog.go",
 			old:  "		p.later.giveBack(pass.ahead)\n",
