@@ -62,6 +62,9 @@
 //     handlers take long. Azure Storage doesn't tell what is being handled; there the workers' last pulses do, which
 //     are a minute old.
 //   - at most a message for each handler, and at most -active; at least 1 while something waits or is being handled.
+//     A Turn of the queue that bounds its workers, such as that of package worker/active, isn't known here: the answer
+//     may be higher, and the workers beyond that stand by. So give the autoscaler the same number as its maximum, or
+//     use -active in place of the Turn.
 //   - 0 while the queue is paused by hand, or waits by its level, once nothing of it is being handled.
 //   - 1 while the service of its guard ([Program].Guards) is away for all processes, or for the one that
 //     is asked: a worker finds out when it is back.

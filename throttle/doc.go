@@ -68,7 +68,8 @@
 // # Cost
 //
 //   - A request costs the store nothing, one with an ID that is about to be refused perhaps a call of Config.Known, and
-//     a door with a Backlog 12 looks a minute at most.
+//     a door with a Backlog 12 looks a minute at most. Where requests are billed a look is a request, and in a queue
+//     with lanes a request for each lane that is in use, and once a minute for each that the queue could have.
 //   - Some 130 ns to ask for one of 100,000 tenants, and some microseconds for the fields of an answer.
 //   - Some 700 ns for each of 10 million names that nobody knows, and 32 MiB for all of them.
 //   - 21 to 64 bytes for each quota of a tenant that has used it lately. A door without requests has no goroutine and
