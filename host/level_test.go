@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
@@ -32,7 +33,12 @@ func TestABoundOfAQueueThatWaitsAtItsLevelIsRefused(t *testing.T) {
 			worldtest.Want(t, "exit code", r.end(), host.ExitOK)
 			continue
 		}
-		worldtest.Want(t, "exit code", <-r.code, host.ExitError)
+		select {
+		case code := <-r.code:
+			worldtest.Want(t, "exit code", code, host.ExitError)
+		case <-time.After(time.Minute):
+			t.Fatalf("level %d, optional from %d: the program runs", c.level, c.from)
+		}
 		r.line(t, "it would wait at that level, and never get shorter; give the bound to another queue")
 	}
 }
