@@ -1,12 +1,23 @@
 package handlers
 
 import (
+	"time"
+
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // TakesTurns reports that a queue has handlers by [InTurn] or [ReactInOrder]. It is for workers.
 func TakesTurns(r *Registry, queue string) bool { return r.turns[queue] != nil }
+
+// MayWait is how long a worker may hold a message of a queue before its handler starts: others of its key may have the
+// patience of [TurnConfig] to wait for it. It is 0 for a queue without turns. It is for workers.
+func MayWait(r *Registry, queue string) time.Duration {
+	if t := r.turns[queue]; t != nil {
+		return t.cfg.Patience / (leastRounds + 1)
+	}
+	return 0
+}
 
 // KeyInBody reports that the body of a message tells which turn it takes: its handler is by [InTurn]. It is for
 // workers.

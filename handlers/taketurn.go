@@ -46,6 +46,16 @@ type Turn struct {
 	held  error             // why the others wait
 }
 
+// Awaited asks the store which message the others of the key wait for. The result reports whether an ID is that
+// message's; it is always false where nobody can tell.
+func (g Group) Awaited(ctx context.Context) func(id string) bool {
+	var s turn.State
+	if turns, err := g.turns.open(); err == nil {
+		s, _ = turns.State(ctx, g.key)
+	}
+	return s.IsFirst
+}
+
 // TakeTurn takes the turn of a group, for deliveries that have come together. It sorts them in the order in which they
 // are to be handled. If none of them can be handled now, its error is that of all. note is told what happens.
 func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)) (*Turn, error) {

@@ -1,6 +1,9 @@
 package worker
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // crew runs tasks in the order in which they come, on goroutines of its own, at most limit at a time. There may be
 // spare goroutines besides, whose tasks are marked as such. A goroutine ends when no task is left for it, so an idle
@@ -8,6 +11,8 @@ import "sync"
 //
 // Some of the limit may be reserved. Then lower tasks wait while as many of them run as the rest allows, and other
 // tasks overtake them. While there are spare goroutines nothing is reserved, because no handler starts.
+//
+// Tasks that wait may be taken out, and then run as spare ones, however busy the others are.
 type crew[T any] struct {
 	do   func(t T, spare bool)
 	work func() // the method run: to start it as a goroutine allocates nothing
@@ -19,6 +24,8 @@ type crew[T any] struct {
 	tasks        fifo[T]
 	held         fifo[T] // lower tasks that others have overtaken; they are older than all of tasks
 	lowers       int     // that run
+	aside        fifo[T] // for goroutines besides the others
+	asides       int     // these goroutines
 	limit, spare int
 	working      int // goroutines
 	all          sync.WaitGroup
@@ -126,6 +133,56 @@ func (c *crew[T]) counted(t T) (_ T, lower, ok bool) {
 	return t, lower, true
 }
 
+// any reports that f is true of a task that waits.
+func (c *crew[T]) any(f func(T) bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.held.all(), f) || slices.ContainsFunc(c.tasks.all(), f)
+}
+
+// takeOut splits each task that waits into what is taken out, and returns that. A task that stays keeps its place.
+func (c *crew[T]) takeOut(split func(T) (out []T, stays bool)) (all []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range []*fifo[T]{&c.held, &c.tasks} { // in the order in which they came
+		f.takeOut(func(t T) bool {
+			out, stays := split(t)
+			all = append(all, out...)
+			return !stays
+		})
+	}
+	return all
+}
+
+// runSpare runs tasks as spare ones, at once, on up to so many goroutines besides the others.
+func (c *crew[T]) runSpare(most int, ts []T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range ts {
+		c.aside.push(t)
+	}
+	for range min(c.aside.len(), most-c.asides) {
+		c.asides++
+		c.all.Add(1)
+		go c.runAside()
+	}
+}
+
+func (c *crew[T]) runAside() {
+	defer c.all.Done()
+	for {
+		c.mu.Lock()
+		if c.aside.len() == 0 {
+			c.asides--
+			c.mu.Unlock()
+			return
+		}
+		t := c.aside.pop()
+		c.mu.Unlock()
+		c.do(t, true)
+	}
+}
+
 // wait waits until all goroutines have ended. Nothing may be pushed meanwhile.
 func (c *crew[T]) wait() { c.all.Wait() }
 
@@ -136,6 +193,21 @@ type fifo[T any] struct {
 }
 
 func (f *fifo[T]) len() int { return len(f.items) - f.head }
+
+// all returns the items, oldest first. They hold until the next call.
+func (f *fifo[T]) all() []T { return f.items[f.head:] }
+
+// takeOut takes out the items of which out is true, and returns them. The others keep their order.
+func (f *fifo[T]) takeOut(out func(T) bool) (taken []T) {
+	for range f.len() {
+		if t := f.pop(); out(t) {
+			taken = append(taken, t)
+		} else {
+			f.push(t)
+		}
+	}
+	return taken
+}
 
 func (f *fifo[T]) push(t T) {
 	if len(f.items) == cap(f.items) && f.head > len(f.items)/2 {

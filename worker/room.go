@@ -15,8 +15,8 @@ const (
 )
 
 // room decides how many messages a consumer may hold. It begins with as many as can run at once. It doubles the number
-// while held messages don't wait long. So large batches feed fast handlers, and slow handlers hold no message that
-// another worker could run.
+// while held messages don't wait long. So large batches feed fast handlers. Where handlers become slow, what waits is
+// handed back after a minute; see unstarted. So no message that another worker could run waits here for longer.
 type room struct {
 	short, long time.Duration
 	longest     atomic.Int64  // longest wait of a message since the last decision, a time.Duration
@@ -66,6 +66,15 @@ func (r *room) take(n, lower int, full bool) {
 func (r *room) waited(d time.Duration) {
 	for old := r.longest.Load(); int64(d) > old && !r.longest.CompareAndSwap(old, int64(d)); old = r.longest.Load() {
 	}
+}
+
+// shrink lets the consumer hold no more than can run at once: what waited for long is handed back.
+func (r *room) shrink() {
+	r.waited(2 * r.long) // nor more at the next decision
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.limit = r.least
+	r.wanted = min(r.wanted, r.enough())
 }
 
 // leave notes that a message has ended; lower says that it wasn't urgent.

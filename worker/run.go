@@ -22,6 +22,7 @@ type groups struct {
 type group struct {
 	id      handlers.Group
 	waiting []*message // under groups.mu
+	since   time.Time  // when it came, or ran the last time; under groups.mu
 }
 
 // join adds a message to its group. It returns the group if it is new, and nil if the group waits or runs already.
@@ -32,7 +33,7 @@ func (gs *groups) join(id handlers.Group, m *message) *group {
 		g.waiting = append(g.waiting, m)
 		return nil
 	}
-	g := &group{id: id, waiting: []*message{m}}
+	g := &group{id: id, waiting: []*message{m}, since: m.received}
 	gs.all[id] = g
 	return g
 }
@@ -62,6 +63,7 @@ func (gs *groups) more(g *group) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if len(g.waiting) > 0 {
+		g.since = time.Now()
 		return true
 	}
 	delete(gs.all, g.id)
@@ -73,6 +75,42 @@ func (gs *groups) allLower(g *group) bool {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	return !slices.ContainsFunc(g.waiting, func(m *message) bool { return !m.lower })
+}
+
+// find returns the messages that wait in a group and of which f is true.
+func (gs *groups) find(g *group, f func(*message) bool) (ms []*message) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for _, m := range g.waiting {
+		if f(m) {
+			ms = append(ms, m)
+		}
+	}
+	return ms
+}
+
+// waitsSince reports that a group has waited since then, with a message of which f is true.
+func (gs *groups) waitsSince(g *group, then time.Time, f func(*message) bool) bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	return g.since.Before(then) && slices.ContainsFunc(g.waiting, f)
+}
+
+// takeOut takes messages out of a group that doesn't run. Without a message the group ends: left is false.
+func (gs *groups) takeOut(g *group, out func(*message) bool) (ms []*message, left bool) {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	g.waiting = slices.DeleteFunc(g.waiting, func(m *message) bool {
+		if out(m) {
+			ms = append(ms, m)
+			return true
+		}
+		return false
+	})
+	if len(g.waiting) == 0 {
+		delete(gs.all, g.id)
+	}
+	return ms, len(g.waiting) > 0
 }
 
 // lower reports that a task may not take a handler of the Reserve.

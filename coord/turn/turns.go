@@ -190,6 +190,15 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 	return t, nil
 }
 
+// State reads what the key's next turn begins with; nothing, if the key has no row or none that can be read.
+func (ts *Turns) State(ctx context.Context, key string) (State, error) {
+	d, _, err := ts.get(ctx, key)
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return State{}, ts.fail("read", key, err)
+	}
+	return d.State, nil
+}
+
 // look reads the row of a key, and keeps since when the process has seen it like that.
 func (ts *Turns) look(ctx context.Context, key string, s *sight) error {
 	doc, etag, err := ts.get(ctx, key)

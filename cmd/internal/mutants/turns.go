@@ -4,7 +4,7 @@ import "slices"
 
 // turns are breaks of the laws of turns and order.
 func turns() []mutant {
-	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp(), turnsInDoubt(), outcomesInDoubt())
+	return slices.Concat(turnRows(), turnHandlers(), turnReactions(), turnsOfGivenUp(), turnsInDoubt(), outcomesInDoubt(), orders())
 }
 
 // turnRows are breaks of the laws of package coord/turn.

@@ -1,0 +1,137 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/handlers"
+)
+
+// unstartedMost is how long a message waits in hand for its handler. Where the others of a key have little patience, it
+// is a part of that.
+const unstartedMost = time.Minute
+
+// unstarted hands back what waits in hand for too long: handlers are slower than they were when so many messages were
+// taken. Another worker may run them now, and the others of a key don't lose patience with one that is here. It costs no
+// attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so that
+// the messages don't come back to wait here.
+//
+// All that waits goes, in its order. One thing stays: by InTurn, the messages of a key run in the order in which one
+// worker takes them. So only the one goes that the others of its key wait for.
+type unstarted struct {
+	last  time.Time // look, that found something
+	busy  atomic.Bool
+	looks sync.WaitGroup
+}
+
+// mayWait returns how long a message of the queue waits in hand for its handler.
+func (h *hand) mayWait() time.Duration {
+	if most := handlers.MayWait(h.registry, h.queue); most > 0 {
+		return min(unstartedMost, most)
+	}
+	return unstartedMost
+}
+
+// everyLook is how often the messages in hand are looked through.
+func (h *hand) everyLook() time.Duration { return min(h.renewer.every(), h.mayWait()/4) }
+
+// look hands back what waits, beside the caller, if something has waited for too long.
+func (u *unstarted) look(ctx context.Context, h *hand, now time.Time) {
+	long := h.mayWait()
+	if h.idle() || now.Sub(u.last) < long/2 || u.busy.Load() || !h.waitsSince(now.Add(-long)) {
+		return
+	}
+	u.last = now
+	u.busy.Store(true)
+	u.looks.Go(func() {
+		defer u.busy.Store(false)
+		h.handBackUnstarted(ctx)
+	})
+}
+
+// waitsSince reports that a message that may go has waited since then.
+func (h *hand) waitsSince(then time.Time) bool {
+	h.mu.Lock()
+	waits := slices.ContainsFunc(h.bodies.waiting.all(), func(m *message) bool { return m.received.Before(then) && h.goes(m) })
+	h.mu.Unlock()
+	return waits || h.crew.any(func(t task) bool {
+		if t.g != nil {
+			return h.groups.waitsSince(t.g, then, func(m *message) bool { return h.goes(m) || m.returned() })
+		}
+		return t.m.received.Before(then) && h.goes(t.m)
+	})
+}
+
+// goes reports that no other message has to run after this one because it came later.
+func (h *hand) goes(m *message) bool {
+	inTurn := handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind)
+	return !inTurn || m.delivery == nil && m.envelope.Attempts > 0 // the others wait for it, or went past it
+}
+
+// returned reports that a message was handed back before. Only for such a one the others of a key may wait.
+func (m *message) returned() bool { return m.envelope.Attempts+m.envelope.HandBacks > 0 }
+
+// handBackUnstarted hands back what waits.
+func (h *hand) handBackUnstarted(ctx context.Context) {
+	awaited := h.awaited(ctx)
+	goes := func(m *message) bool { return awaited[m] || h.goes(m) }
+	h.room.shrink()
+	back := h.crew.takeOut(func(t task) (out []task, stays bool) {
+		if t.g == nil && !goes(t.m) {
+			return nil, true
+		}
+		if t.g == nil {
+			return []task{t}, false
+		}
+		ms, stays := h.groups.takeOut(t.g, goes)
+		return tasksOf(ms), stays
+	})
+	h.mu.Lock()
+	back = append(back, tasksOf(h.bodies.waiting.takeOut(goes))...)
+	h.mu.Unlock()
+	h.crew.runSpare(drainers, back)
+}
+
+func tasksOf(ms []*message) []task {
+	ts := make([]task, len(ms))
+	for i, m := range ms {
+		ts[i].m = m
+	}
+	return ts
+}
+
+// awaited returns the messages that others of their keys wait for. It asks the store, for keys of which a message was
+// handed back before.
+func (h *hand) awaited(ctx context.Context) map[*message]bool {
+	keys := map[handlers.Group][]*message{}
+	h.crew.any(func(t task) bool {
+		if t.g != nil && t.g.id.TakesTurns() {
+			if ms := h.groups.find(t.g, func(m *message) bool { return !h.goes(m) && m.returned() }); len(ms) > 0 {
+				keys[t.g.id] = ms
+			}
+		}
+		return false
+	})
+	var mu sync.Mutex
+	var calls errgroup.Group
+	calls.SetLimit(atATime)
+	awaited := map[*message]bool{}
+	for id, ms := range keys {
+		calls.Go(func() error {
+			first := id.Awaited(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, m := range ms {
+				awaited[m] = first(m.envelope.ID)
+			}
+			return nil
+		})
+	}
+	_ = calls.Wait() // the functions return no errors
+	return awaited
+}
