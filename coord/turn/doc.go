@@ -23,7 +23,9 @@
 //     is larger than those before it. Store it with what must be sure, and refuse a smaller one.
 //  3. A write whose outcome is unknown gives nobody a turn. The process that made it takes the turn at its next try.
 //     [Turn.Save] and [Turn.End] return nil once their state is written; whoever has the next turn begins with it.
-//  4. One key costs other keys nothing: no row, no lock and no goroutine is shared.
+//  4. One key costs other keys nothing: no row, no lock and no goroutine is shared. A process remembers 16,384 free keys,
+//     and as many for which time is counted, where free ones don't push them out. Beyond them, keys wait for a place:
+//     they are taken over, and others go past what they wait for, when one of those has been.
 //  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
 //     a newer version is left alone, and its key waits.
 //  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. Where others wait for a

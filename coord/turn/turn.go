@@ -219,14 +219,14 @@ func (t *Turn) End(ctx context.Context, s State) error {
 	if errors.Is(err, ErrLost) {
 		return t.ts.fail("end", t.key, err)
 	}
-	before, _ := t.ts.seen.Get(t.key)
+	before, _ := t.ts.seen.get(t.key)
 	now := before.saw(t.doc, t.etag, nil)
 	if err != nil {
-		t.ts.seen.Add(t.key, now.doubt(id), 1)
+		t.ts.seen.put(t.key, now.doubt(id))
 		return t.ts.fail("end", t.key, err)
 	}
 	now.mine = nil
-	t.ts.seen.Add(t.key, now, 1)
+	t.ts.seen.put(t.key, now)
 	t.ts.sweep.after(ctx, t.ts, t.key)
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
-	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -18,8 +17,6 @@ const (
 	maxTTL = time.Minute
 
 	mostDoubts = 4 // IDs of writes without an answer that a process remembers of a key
-
-	sights = 16384 // keys that a process remembers; one beyond them counts as seen for the first time
 )
 
 // These errors tell why a turn can't be had, or is over.
@@ -43,7 +40,7 @@ type Turns struct {
 	table *storage.Table
 	group string
 	cfg   Config
-	seen  *lru.Cache[sight]
+	seen  *memory
 	sweep sweeper
 }
 
@@ -59,7 +56,7 @@ func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 	if cfg.Holder == "" {
 		cfg.Holder = call.ProcessName()
 	}
-	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: lru.New[sight](sights, 0), sweep: newSweeper()}, nil
+	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: newMemory(sights), sweep: newSweeper()}, nil
 }
 
 // CheckTTL refuses what Config.TTL can't be. Zero is the default.
@@ -75,6 +72,7 @@ type sight struct {
 	doc    document
 	etag   storage.ETag // empty: there is no row
 	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
+	asked  time.Time    // when somebody asked for the key the last time
 	wait   Wait         // of the messages of the key, for the same
 	broken error        // the row is no turn
 	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
@@ -114,7 +112,7 @@ func (s *sight) takenFor() time.Duration {
 //
 // After another error the turn isn't held. ctx bounds Take alone: the turn lasts until End, or until it is lost.
 func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *Wait) error) (*Turn, error) {
-	s, known := ts.seen.Get(key)
+	s, known := ts.seen.get(key)
 	read := !known || s.broken != nil || s.takenFor() > 0
 	for tries := 1; ; tries++ {
 		// Each try has an ID of its own: one that had no answer must not name the turn that a later try gets.
@@ -167,7 +165,7 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 	}
 	if begin != nil {
 		if err := begin(&next.State, &s.wait); err != nil {
-			ts.seen.Add(key, *s, 1)
+			ts.seen.put(key, *s)
 			return nil, refusal{err}
 		}
 	}
@@ -178,13 +176,13 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		return nil, err
 	case err != nil:
 		*s = s.doubt(id)
-		ts.seen.Add(key, *s, 1)
+		ts.seen.put(key, *s)
 		return nil, err
 	}
 	t := hold(ts, key, next, etag, start)
 	if t == nil { // the answer came so late that others may have taken over
 		now := s.saw(next, etag, nil)
-		ts.seen.Add(key, now.doubt(id), 1)
+		ts.seen.put(key, now.doubt(id))
 		return nil, ErrHeld
 	}
 	return t, nil
@@ -213,6 +211,6 @@ func (ts *Turns) look(ctx context.Context, key string, s *sight) error {
 		}
 		*s = s.saw(doc, etag, err)
 	}
-	ts.seen.Add(key, *s, 1)
+	ts.seen.put(key, *s)
 	return nil
 }

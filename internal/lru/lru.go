@@ -13,6 +13,7 @@ type Cache[T any] struct {
 	kept  *simplelru.LRU[string, sized[T]]
 	bytes int // of all entries
 	most  int
+	full  int // entries
 }
 
 type sized[T any] struct {
@@ -35,7 +36,7 @@ func New[T any](entries, bytes int) *Cache[T] {
 	if bytes <= 0 {
 		bytes = DefaultBytes
 	}
-	c := &Cache[T]{most: bytes}
+	c := &Cache[T]{most: bytes, full: entries}
 	c.kept, _ = simplelru.NewLRU(entries, func(_ string, x sized[T]) { c.bytes -= x.bytes }) // fails only for a size below 1
 	return c
 }
@@ -54,6 +55,23 @@ func (c *Cache[T]) Add(key string, what T, bytes int) {
 	for c.bytes > c.most {
 		c.kept.RemoveOldest()
 	}
+}
+
+// AddIfRoom keeps an entry that counts one byte, in place of an older one under its key. A new one pushes out the least
+// recently used entry only if mayGo is true of that. It reports whether the entry is kept.
+func (c *Cache[T]) AddIfRoom(key string, what T, mayGo func(T) bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.kept.Contains(key) && (c.kept.Len() >= c.full || c.bytes >= c.most) {
+		if _, oldest, _ := c.kept.GetOldest(); !mayGo(oldest.what) {
+			return false
+		}
+		c.kept.RemoveOldest()
+	}
+	c.kept.Remove(key)
+	c.bytes++
+	c.kept.Add(key, sized[T]{what, 1})
+	return true
 }
 
 // Get returns the entry under a key.

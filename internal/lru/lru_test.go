@@ -72,3 +72,30 @@ func TestCache(t *testing.T) {
 		}
 	}
 }
+
+// A new entry pushes out the least recently used one only where the caller says so.
+func TestAddIfRoom(t *testing.T) {
+	t.Parallel()
+	c := lru.New[int](2, 0)
+	keep := func(key string, what int, mayGo, want bool) {
+		t.Helper()
+		got := c.AddIfRoom(key, what, func(oldest int) bool {
+			if oldest != 1 {
+				t.Errorf("asked about %d, want the oldest one", oldest)
+			}
+			return mayGo
+		})
+		if _, there := c.Get(key); got != want || there != want {
+			t.Errorf("%s: kept %v, there %v; want %v", key, got, there, want)
+		}
+	}
+	keep("a", 1, false, true)
+	keep("b", 2, false, true)
+	c.Get("b")
+	keep("c", 3, false, false)
+	keep("b", 4, false, true)
+	keep("c", 3, true, true)
+	if _, there := c.Get("a"); there {
+		t.Error("the oldest one is still there")
+	}
+}

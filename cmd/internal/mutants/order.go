@@ -4,6 +4,38 @@ package main
 func orders() []mutant {
 	return []mutant{
 		{
+			name: "other keys push out a key that waits",
+			file: "coord/turn/memory.go",
+			old:  "	if s.waits() && m.waiting.AddIfRoom(key, s, unasked) {",
+			new:  "	if len(key) > 1000 && s.waits() && m.waiting.AddIfRoom(key, s, unasked) {",
+			by:   "coord/turn",
+			test: "TestLaw8OtherKeysUseUpNoPatience",
+		},
+		{
+			name: "other keys hold up a takeover",
+			file: "coord/turn/memory.go",
+			old:  ` || s.doc.ID != "" || `,
+			new:  " || ",
+			by:   "coord/turn",
+			test: "TestLaw4OtherKeysHoldUpNoTakeover",
+		},
+		{
+			name: "keys that wait push out each other",
+			file: "coord/turn/memory.go",
+			old:  "return time.Since(s.asked) >= unaskedFor }",
+			new:  "return !s.asked.IsZero() }",
+			by:   "coord/turn",
+			test: "TestLaw8PatienceEndsWhereVeryManyKeysWait",
+		},
+		{
+			name: "keys that nobody asks for keep their places",
+			file: "coord/turn/memory.go",
+			old:  "return time.Since(s.asked) >= unaskedFor }",
+			new:  "return s.asked.IsZero() }",
+			by:   "coord/turn",
+			test: "TestLaw8KeysThatNobodyAsksForAreForgotten",
+		},
+		{
 			name: "a worker keeps what waits behind slow handlers",
 			file: "worker/unstarted.go",
 			old:  "	if h.idle() || now.Sub(u.last)",
