@@ -66,7 +66,7 @@ func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)
 	slices.SortStableFunc(ds, before)
 	t := &Turn{of: g.turns, note: note, until: time.Now().Add(turnTime)}
 	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, w *turn.Wait) error {
-		return t.begin(s, w, ds)
+		return t.begin(ctx, s, w, ds)
 	})
 	var later *LaterError
 	switch {
@@ -131,7 +131,7 @@ func (d *Delivery) place(s *turn.State) turn.Place {
 }
 
 // begin decides whether any of the deliveries can be handled.
-func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
+func (t *Turn) begin(ctx context.Context, s *turn.State, w *turn.Wait, ds []*Delivery) error {
 	t.told, t.gap = nil, false
 	switch {
 	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) || d.repeats(s) }):
@@ -142,11 +142,13 @@ func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
 	patience, first := t.of.cfg.Patience, ds[0]
 	waited := w.Count(s, patience/leastRounds, waiters(ds)...)
 	switch {
-	case !t.of.ordered && waited < patience:
+	case !t.of.ordered && (waited < patience || !t.emptied(ctx, s, w)):
 		return behind(s.First.After)
 	case !t.of.ordered:
 		t.goPast(s, s.First.Message, 0)
 		return nil
+	case s.Gap != nil && waited >= patience && !t.emptied(ctx, s, w):
+		return early()
 	case s.Gap != nil && waited >= patience:
 		n, _ := first.previous()
 		t.goPast(s, first.Envelope.ID, min(n, s.Gap.Previous)) // others may wait before this one
@@ -156,6 +158,21 @@ func (t *Turn) begin(s *turn.State, w *turn.Wait, ds []*Delivery) error {
 		return nil
 	}
 	return early()
+}
+
+// emptied reports that what should come first isn't in a lane that holds it up. Without lanes nothing is asked.
+func (t *Turn) emptied(ctx context.Context, s *turn.State, w *turn.Wait) bool {
+	queue := t.of.lanes()
+	if queue == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, heldMost)
+	defer cancel()
+	st, err := queue.Stats(ctx)
+	if err != nil {
+		st.Oldest = -1
+	}
+	return w.Emptied(s, st.Oldest)
 }
 
 // waiters are deliveries that wait for their turn.

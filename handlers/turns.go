@@ -106,8 +106,9 @@ type TurnConfig struct {
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was
 	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts from when the message was to
 	// come, while one of the others comes and goes at least three times, each time for a third of it at most. So a pause
-	// of the queue and a long backlog don't use it up; under a backlog it lasts longer. Defaults to 15 minutes; at least
-	// 30 seconds.
+	// of the queue and a long backlog don't use it up; under a backlog it lasts longer. Where the queue has lanes or
+	// priorities, it also lasts until no lane holds a message from before, for up to 24 hours. Defaults to 15 minutes; at
+	// least 30 seconds.
 	Patience time.Duration
 
 	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen its
@@ -156,6 +157,7 @@ type turns struct {
 	said    bool // by Turns
 	ordered bool
 	open    func() (*turn.Turns, error)
+	lanes   func() *storage.Queue // nil: the queue has none
 }
 
 // turnsOf returns the turns of a queue.
@@ -166,6 +168,12 @@ func turnsOf(r *Registry, queue string) *turns {
 		t.open = sync.OnceValues(func() (*turn.Turns, error) {
 			return turn.New(r.channels.Store(), queue, turn.Config{TTL: t.cfg.TTL})
 		})
+		t.lanes = func() *storage.Queue {
+			if _, ok := r.channels.Routes().Lanes()[queue]; !ok {
+				return nil
+			}
+			return r.channels.Store().Queue(queue)
+		}
 		r.turns[queue] = t
 	}
 	return t

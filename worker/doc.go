@@ -68,8 +68,8 @@
 //     hang as run at a time; then the worker takes no more messages off that queue, and Healthy returns an error.
 //   - All failures are logged in this package: when one begins, seldom while it goes on, and when it is over.
 //   - A worker holds only messages that it can run soon. The number follows from how long they wait: when messages wait
-//     long, the worker holds fewer and leaves the others to other workers. What has waited for a minute because handlers
-//     have become slow is handed back, at no attempt.
+//     long, the worker holds fewer and leaves the others to other workers. When handlers become slow, it hands back, at
+//     no attempt, the messages that have waited for a minute.
 //   - A [Reserve] keeps handlers free: messages below its priority hold at most Concurrency less the Reserve at a time.
 //     An urgent message begins at once while a handler is free, however many others wait. The others use all the rest.
 //     Those that can't run stay in the queue, and keep their turns. Without a Reserve this costs nothing.

@@ -17,8 +17,8 @@ import (
 const unstartedMost = time.Minute
 
 // unstarted hands back what waits in hand for too long: handlers are slower than they were when so many messages were
-// taken. Another worker may run them now, and the others of a key don't lose patience with one that is here. It costs no
-// attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so that
+// taken. Another worker may run them now, and the others of a key don't lose patience with one that is here. It costs
+// no attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so that
 // the messages don't come back to wait here.
 //
 // All that waits goes, in its order. One thing stays: by InTurn, the messages of a key run in the order in which one

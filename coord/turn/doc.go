@@ -23,9 +23,9 @@
 //     is larger than those before it. Store it with what must be sure, and refuse a smaller one.
 //  3. A write whose outcome is unknown gives nobody a turn. The process that made it takes the turn at its next try.
 //     [Turn.Save] and [Turn.End] return nil once their state is written; whoever has the next turn begins with it.
-//  4. One key costs other keys nothing: no row, no lock and no goroutine is shared. A process remembers 16,384 free keys,
-//     and as many for which time is counted, where free ones don't push them out. Beyond them, keys wait for a place:
-//     they are taken over, and others go past what they wait for, when one of those has been.
+//  4. One key costs other keys nothing: no row, no lock and no goroutine is shared. A process remembers 16,384 free
+//     keys, and as many for which time is counted, where free ones don't push them out. Beyond them, keys wait for a
+//     place: they are taken over, and others go past what they wait for, when one of those has been.
 //  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
 //     a newer version is left alone, and its key waits.
 //  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. Where others wait for a
@@ -36,7 +36,11 @@
 //     waits: from when this process refuses it to when the store delivers it again. A queue hands out messages roughly
 //     in the order in which they became visible. So a round that begins when the first message is due doesn't end
 //     before that comes, if it is in the queue, however long the queue is, was paused, or the process stood still. For
-//     what "roughly" leaves, a round counts for a limited time only, so that there must be several.
+//     what "roughly" leaves, a round counts for a limited time only, so that there must be several. Where a queue has
+//     lanes, this holds for each lane alone. So [Wait.Emptied] has to say so, too. In a lane the first message stands
+//     behind none that was sent after it was due. So once all that is ready was sent later, it isn't there. A move to
+//     the sideline counts as sending, and a message is moved once. So this must be true of two times, one after the
+//     other. Others go past it after 24 hours anyway.
 //
 // # Cost
 //

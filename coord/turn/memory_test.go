@@ -64,7 +64,7 @@ func TestLaw4OtherKeysHoldUpNoTakeover(t *testing.T) {
 	})
 }
 
-// What a key waits for is counted, however many other keys its process meets meanwhile.
+// Patience is counted, however many other keys its process meets meanwhile.
 func TestLaw8OtherKeysUseUpNoPatience(t *testing.T) {
 	t.Parallel()
 	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {

@@ -18,7 +18,13 @@ type Wait struct {
 	witness Waiter
 	refused time.Time // when the witness was refused the last time
 	counted time.Duration
+	emptied time.Time // up to then, nothing was ready that had been sent before; zero: nobody knows
 }
+
+const (
+	clocksDiffer = time.Minute    // the store's and this process's
+	lanesMost    = 24 * time.Hour // the longest wait for lanes
+)
 
 // Seen is for how long this process has seen that the key waits.
 func (w *Wait) Seen() time.Duration {
@@ -49,6 +55,31 @@ func (w *Wait) Count(s *State, most time.Duration, here ...Waiter) time.Duration
 	}
 	w.witness, w.refused = here[i], time.Now()
 	return w.counted
+}
+
+// Emptied notes how old the oldest message is that is ready in any lane of the queue, -1 for unknown. It reports that
+// what should come first is in none of them. It is for a queue with lanes, where a round of the witness tells of one
+// lane only; see law 8.
+func (w *Wait) Emptied(s *State, oldest time.Duration) bool {
+	since := w.since
+	if s.First != nil {
+		since = since.Add(s.First.After)
+	}
+	if time.Since(since) > lanesMost {
+		return true
+	}
+	known := w.emptied
+	if known.IsZero() {
+		known = since
+	}
+	if oldest < 0 || time.Since(known) <= oldest+clocksDiffer {
+		return false
+	}
+	twice := !w.emptied.IsZero()
+	if !twice {
+		w.emptied = time.Now()
+	}
+	return twice
 }
 
 // again reports that a message is the witness, and has been in the queue since it was refused.

@@ -120,3 +120,44 @@ func TestLaw8PatienceEnds(t *testing.T) {
 		})
 	}
 }
+
+// Where a queue has lanes, others go past the first message once all that is ready in them was sent after it was due,
+// twice: it may have been moved meanwhile, which counts as sending, once.
+func TestLaw8LanesAreEmptiedTwice(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting() // the first one is due now
+		want := func(what string, oldest time.Duration, want bool) {
+			t.Helper()
+			if got := w.wait.Emptied(&w.state, oldest); got != want {
+				t.Errorf("%s: got %v, want %v", what, got, want)
+			}
+		}
+		time.Sleep(20 * time.Minute)
+		want("a message from before", 20*time.Minute, false)
+		want("the age isn't known", -1, false)
+		want("one that another clock may say is from before", 19*time.Minute+time.Second, false)
+		time.Sleep(10 * time.Minute)
+		want("the first time", 15*time.Minute, false)
+		time.Sleep(10 * time.Minute)
+		want("a message from before the first time", 11*time.Minute, false)
+		time.Sleep(10 * time.Minute)
+		want("the second time", 12*time.Minute, true)
+	})
+}
+
+// Lanes that always hold an old message, such as one that others have handed back for days, end no patience for ever.
+func TestLaw8LanesAreWaitedForForADay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting()
+		time.Sleep(24 * time.Hour)
+		if w.wait.Emptied(&w.state, 48*time.Hour) {
+			t.Error("others go past after a day")
+		}
+		time.Sleep(time.Second)
+		if !w.wait.Emptied(&w.state, 48*time.Hour) {
+			t.Error("others still wait after more than a day")
+		}
+	})
+}

@@ -4,6 +4,38 @@ package main
 func orders() []mutant {
 	return []mutant{
 		{
+			name: "the backlog of a lane uses up patience",
+			file: "handlers/taketurn.go",
+			old:  "	if queue == nil {\n		return true\n",
+			new:  "	if queue != nil || queue == nil {\n		return true\n",
+			by:   "worker",
+			test: "TestLawInOrderABacklogOfALaneIsWaitedFor",
+		},
+		{
+			name: "the backlog of a priority uses up patience",
+			file: "handlers/taketurn.go",
+			old:  "(waited < patience || !t.emptied(ctx, s, w)):",
+			new:  "waited < patience:",
+			by:   "worker",
+			test: "TestLawInTurnABacklogOfALaneIsWaitedFor",
+		},
+		{
+			name: "a message that is moved between lanes is given up",
+			file: "coord/turn/wait.go",
+			old:  "	return twice\n",
+			new:  "	return twice || true\n",
+			by:   "coord/turn",
+			test: "TestLaw8LanesAreEmptiedTwice",
+		},
+		{
+			name: "an old message in a lane holds up a key for ever",
+			file: "coord/turn/wait.go",
+			old:  "	if time.Since(since) > lanesMost {",
+			new:  "	if time.Since(since) > 100*lanesMost {",
+			by:   "coord/turn",
+			test: "TestLaw8LanesAreWaitedForForADay",
+		},
+		{
 			name: "other keys push out a key that waits",
 			file: "coord/turn/memory.go",
 			old:  "	if s.waits() && m.waiting.AddIfRoom(key, s, unasked) {",

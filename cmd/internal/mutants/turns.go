@@ -201,8 +201,8 @@ func turnReactions() []mutant {
 		{
 			name: "a key waits for ever for a message that is gone",
 			file: "handlers/taketurn.go",
-			old:  "	case !t.of.ordered && waited < patience:\n",
-			new:  "	case !t.of.ordered && waited < patience*1000:\n",
+			old:  "!t.of.ordered && (waited < patience ||",
+			new:  "!t.of.ordered && (waited < patience*1000 ||",
 			by:   "worker",
 			test: "TestLawInTurnPatienceEnds",
 		},
