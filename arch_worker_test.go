@@ -37,7 +37,7 @@ func rooms() []room {
 			why: "it records how a delivery ended; when a message is handled, and whether more are taken, is not its business",
 		},
 		{
-			name: "hand", files: "hand.go run.go keyturn.go bodies.go suspects.go renew.go open.go", may: "ground settler", calls: "suspects.open",
+			name: "hand", files: "hand.go run.go keyturn.go bodies.go suspects.go renew.go unstarted.go open.go", may: "ground settler", calls: "suspects.open",
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{

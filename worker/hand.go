@@ -79,7 +79,7 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 	if reserved := with.cfg.Reserve.slots(); reserved > 0 {
 		h.crew.reserve, h.crew.lower = reserved, func(t task) bool { return t.lower(&h.groups) }
 	}
-	h.renewals = time.NewTicker(h.everyLook())
+	h.renewals = time.NewTicker(min(h.renewer.every(), mayWait(h.setup)/4))
 	h.renewals.Stop()
 	return h
 }
@@ -130,7 +130,7 @@ func (h *hand) take(b inbox.Batch) []*message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.inHand) == 0 && len(ms) > 0 {
-		h.renewals.Reset(h.everyLook())
+		h.renewals.Reset(min(h.renewer.every(), mayWait(h.setup)/4))
 	}
 	for _, m := range ms {
 		h.inHand[m] = struct{}{}
@@ -284,7 +284,7 @@ func (h *hand) release(m *message) {
 // watch renews the messages in hand until ctx ends, and hands back those that wait for too long.
 func (h *hand) watch(ctx context.Context) {
 	defer h.renewals.Stop()
-	var u unstarted
+	u := unstarted{hand: h}
 	defer u.looks.Wait()
 	for {
 		select {
@@ -293,7 +293,7 @@ func (h *hand) watch(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		u.look(ctx, h, now)
+		u.look(ctx, now)
 		var old []*message
 		h.mu.Lock()
 		for m := range h.inHand {

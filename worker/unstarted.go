@@ -18,68 +18,68 @@ const unstartedMost = time.Minute
 
 // unstarted hands back what waits in hand for too long: handlers are slower than they were when so many messages were
 // taken. Another worker may run them now, and the others of a key don't lose patience with one that is here. It costs
-// no attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so that
-// the messages don't come back to wait here.
+// no attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so
+// that the messages don't come back to wait here.
 //
 // All that waits goes, in its order. One thing stays: by InTurn, the messages of a key run in the order in which one
 // worker takes them. So only the one goes that the others of its key wait for.
 type unstarted struct {
+	hand  *hand
 	last  time.Time // look, that found something
 	busy  atomic.Bool
 	looks sync.WaitGroup
 }
 
-// mayWait returns how long a message of the queue waits in hand for its handler.
-func (h *hand) mayWait() time.Duration {
+// mayWait returns how long a message of a queue waits in hand for its handler.
+func mayWait(h setup) time.Duration {
 	if most := handlers.MayWait(h.registry, h.queue); most > 0 {
 		return min(unstartedMost, most)
 	}
 	return unstartedMost
 }
 
-// everyLook is how often the messages in hand are looked through.
-func (h *hand) everyLook() time.Duration { return min(h.renewer.every(), h.mayWait()/4) }
-
 // look hands back what waits, beside the caller, if something has waited for too long.
-func (u *unstarted) look(ctx context.Context, h *hand, now time.Time) {
-	long := h.mayWait()
-	if h.idle() || now.Sub(u.last) < long/2 || u.busy.Load() || !h.waitsSince(now.Add(-long)) {
+func (u *unstarted) look(ctx context.Context, now time.Time) {
+	long := mayWait(u.hand.setup)
+	if u.hand.idle() || now.Sub(u.last) < long/2 || u.busy.Load() || !u.waitsSince(now.Add(-long)) {
 		return
 	}
 	u.last = now
 	u.busy.Store(true)
 	u.looks.Go(func() {
 		defer u.busy.Store(false)
-		h.handBackUnstarted(ctx)
+		u.handBack(ctx)
 	})
 }
 
 // waitsSince reports that a message that may go has waited since then.
-func (h *hand) waitsSince(then time.Time) bool {
+func (u *unstarted) waitsSince(then time.Time) bool {
+	h := u.hand
 	h.mu.Lock()
-	waits := slices.ContainsFunc(h.bodies.waiting.all(), func(m *message) bool { return m.received.Before(then) && h.goes(m) })
+	waits := slices.ContainsFunc(h.bodies.waiting.all(), func(m *message) bool { return m.received.Before(then) && u.goes(m) })
 	h.mu.Unlock()
 	return waits || h.crew.any(func(t task) bool {
 		if t.g != nil {
-			return h.groups.waitsSince(t.g, then, func(m *message) bool { return h.goes(m) || m.returned() })
+			return h.groups.waitsSince(t.g, then, func(m *message) bool { return u.goes(m) || returned(m) })
 		}
-		return t.m.received.Before(then) && h.goes(t.m)
+		return t.m.received.Before(then) && u.goes(t.m)
 	})
 }
 
 // goes reports that no other message has to run after this one because it came later.
-func (h *hand) goes(m *message) bool {
+func (u *unstarted) goes(m *message) bool {
+	h := u.hand
 	inTurn := handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind)
 	return !inTurn || m.delivery == nil && m.envelope.Attempts > 0 // the others wait for it, or went past it
 }
 
 // returned reports that a message was handed back before. Only for such a one the others of a key may wait.
-func (m *message) returned() bool { return m.envelope.Attempts+m.envelope.HandBacks > 0 }
+func returned(m *message) bool { return m.envelope.Attempts+m.envelope.HandBacks > 0 }
 
-// handBackUnstarted hands back what waits.
-func (h *hand) handBackUnstarted(ctx context.Context) {
-	awaited := h.awaited(ctx)
-	goes := func(m *message) bool { return awaited[m] || h.goes(m) }
+// handBack hands back what waits.
+func (u *unstarted) handBack(ctx context.Context) {
+	h, awaited := u.hand, u.awaited(ctx)
+	goes := func(m *message) bool { return awaited[m] || u.goes(m) }
 	h.room.shrink()
 	back := h.crew.takeOut(func(t task) (out []task, stays bool) {
 		if t.g == nil && !goes(t.m) {
@@ -107,11 +107,12 @@ func tasksOf(ms []*message) []task {
 
 // awaited returns the messages that others of their keys wait for. It asks the store, for keys of which a message was
 // handed back before.
-func (h *hand) awaited(ctx context.Context) map[*message]bool {
+func (u *unstarted) awaited(ctx context.Context) map[*message]bool {
+	h := u.hand
 	keys := map[handlers.Group][]*message{}
 	h.crew.any(func(t task) bool {
 		if t.g != nil && t.g.id.TakesTurns() {
-			if ms := h.groups.find(t.g, func(m *message) bool { return !h.goes(m) && m.returned() }); len(ms) > 0 {
+			if ms := h.groups.find(t.g, func(m *message) bool { return !u.goes(m) && returned(m) }); len(ms) > 0 {
 				keys[t.g.id] = ms
 			}
 		}

@@ -17,10 +17,9 @@ const (
 )
 
 // memory is what a process has seen of keys. Free keys push out the longest unused of them. Keys that wait have
-// places of their own, from which nobody pushes them out: others can't keep a key from being taken over, or use up its
-// time.
-// Where all these places are taken, a key that comes later waits for one, among the free keys. Each key leaves its place
-// in the end: it is taken over, or others go past what it waits for, or nobody asks for it.
+// places of their own, from which nobody pushes them out: others can't keep a key from being taken over, or let its
+// time begin anew. Where all these places are taken, a key that comes later waits for one, among the free keys. Each
+// key leaves its place in the end: it is taken over, or others go past what it waits for, or nobody asks for it.
 type memory struct {
 	mu            sync.Mutex // so that a key is in one of them
 	free, waiting *lru.Cache[sight]

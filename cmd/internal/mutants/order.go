@@ -1,7 +1,12 @@
 package main
 
+import "slices"
+
 // orders are breaks of what keeps the order of a key beside other keys, other workers and other lanes.
-func orders() []mutant {
+func orders() []mutant { return slices.Concat(otherLanes(), otherKeys(), handBacks()) }
+
+// otherLanes are breaks of the wait for lanes.
+func otherLanes() []mutant {
 	return []mutant{
 		{
 			name: "the backlog of a lane uses up patience",
@@ -35,6 +40,12 @@ func orders() []mutant {
 			by:   "coord/turn",
 			test: "TestLaw8LanesAreWaitedForForADay",
 		},
+	}
+}
+
+// otherKeys are breaks of what a process remembers of keys.
+func otherKeys() []mutant {
+	return []mutant{
 		{
 			name: "other keys push out a key that waits",
 			file: "coord/turn/memory.go",
@@ -67,10 +78,16 @@ func orders() []mutant {
 			by:   "coord/turn",
 			test: "TestLaw8KeysThatNobodyAsksForAreForgotten",
 		},
+	}
+}
+
+// handBacks are breaks of what a worker hands back because handlers have become slow.
+func handBacks() []mutant {
+	return []mutant{
 		{
 			name: "a worker keeps what waits behind slow handlers",
 			file: "worker/unstarted.go",
-			old:  "	if h.idle() || now.Sub(u.last)",
+			old:  "	if u.hand.idle() || now.Sub(u.last)",
 			new:  "	if true || now.Sub(u.last)",
 			by:   "worker",
 			test: "TestLawInOrderAnEventInAnotherWorkersHandIsNoGap",
