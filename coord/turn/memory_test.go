@@ -75,6 +75,32 @@ func TestLaw8OtherKeysUseUpNoPatience(t *testing.T) {
 	})
 }
 
+// A turn that another process has for long counts nothing, however seldom a process asks: what it remembers of the key
+// is of before.
+func TestLaw8ATurnThatIsHeldUsesUpNoPatience(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		ts, other := newTurns(t, s), newTurns(t, s)
+		waitFor(t, other, "shop-7")
+		ask(t, ts, "shop-7", 0) // so that it knows the key
+		x := take(t, other, "shop-7")
+		for round := range 60 { // the holder's handler hangs
+			time.Sleep(time.Minute)
+			_, err := ts.Take(context.Background(), "shop-7", func(s *turn.State, w *turn.Wait) error {
+				w.Count(s, most, turn.Waiter{Message: "m", Deliveries: round + 2})
+				return errNotNow
+			})
+			if !errors.Is(err, turn.ErrHeld) {
+				t.Fatalf("after %d minutes: got %v, want ErrHeld", round+1, err)
+			}
+		}
+		end(t, x, x.State())
+		if waited := ask(t, ts, "shop-7", 100); waited > most {
+			t.Errorf("%v count, want one round at most", waited)
+		}
+	})
+}
+
 // waitFor lets a key wait for a message that is gone.
 func waitFor(t *testing.T, ts *turn.Turns, key string) {
 	t.Helper()

@@ -115,6 +115,7 @@ func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *W
 	s, known := ts.seen.get(key)
 	read := !known || s.broken != nil || s.takenFor() > 0
 	for tries := 1; ; tries++ {
+		before := s.wait
 		// Each try has an ID of its own: one that had no answer must not name the turn that a later try gets.
 		t, err := ts.try(ctx, key, rand.Text(), &s, read, begin)
 		switch {
@@ -123,7 +124,8 @@ func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *W
 		case storage.LostRace(err):
 			err = ErrHeld // others are quicker, if they are so again
 		case !read && errors.As(err, new(refusal)):
-			read, tries = true, tries-1 // what this process remembers may be outdated
+			s.wait = before
+			read, tries = true, tries-1 // what this process remembers may be outdated, and a turn that is held counts nothing
 			continue
 		case !isTrouble(err) || errors.Is(err, ErrHeld) || errors.As(err, new(refusal)):
 			return nil, ts.fail("take", key, err)
@@ -165,7 +167,9 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 	}
 	if begin != nil {
 		if err := begin(&next.State, &s.wait); err != nil {
-			ts.seen.put(key, *s)
+			if read {
+				ts.seen.put(key, *s)
+			}
 			return nil, refusal{err}
 		}
 	}

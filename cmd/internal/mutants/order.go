@@ -124,5 +124,13 @@ func handBacks() []mutant {
 			by:   "worker",
 			test: "TestLawSlowHandlersHoldNoMessagesThatAnotherWorkerCouldRun",
 		},
+		{
+			name: "what a process remembers of a key that another has counts as waiting",
+			file: "coord/turn/turns.go",
+			old:  "			s.wait = before\n",
+			new:  "			_ = before\n",
+			by:   "coord/turn",
+			test: "TestLaw8ATurnThatIsHeldUsesUpNoPatience",
+		},
 	}
 }
