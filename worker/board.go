@@ -55,7 +55,6 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 	b := &board{ctx: ctx, log: c.Logger, outer: c.Others}
 	for i, o := range open {
 		p := &peers{news: make(chan struct{}, 1)}
-		b.peers = append(b.peers, p)
 		c.Others = func() Limits {
 			p.asked.Store(true)
 			return b.others(i)
@@ -66,7 +65,7 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 			defer cancel()
 			return nil, errors.Join(err, b.Leave(leaving))
 		}
-		b.turns, b.given = append(b.turns, t), append(b.given, Limits{Pause: true})
+		b.add(t, p)
 	}
 	b.limits = combine(b.given)
 	b.inForce, b.change = context.WithCancel(ctx)
@@ -74,6 +73,13 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 		go b.watch(i)
 	}
 	return b, nil
+}
+
+// add adds a turn that is open. Turns that were opened before may ask for the limits of the others already.
+func (b *board) add(t Turn, p *peers) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns, b.peers, b.given = append(b.turns, t), append(b.peers, p), append(b.given, Limits{Pause: true})
 }
 
 // openTurn bounds the opening of a turn. A turn that was opened too late leaves at once. openTurn waits for that for a
