@@ -111,7 +111,8 @@
 //  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
 //     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
 //     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live
-//     one whose probe doesn't end, after twice Probe.Most and the time of a call.
+//     one whose probe doesn't end, after twice Probe.Most and the time of a call. Handlers that hang, or do other
+//     things for long, keep no queue from its probe.
 //  8. In any time T, all processes begin at most Rate × T calls and a burst: those of 0.2 seconds, and one for each
 //     process. At most Slots are under way, besides those of a process that has lost its store. The limits of a
 //     process that dies come back within half a minute.

@@ -45,7 +45,8 @@ func (k Kind) String() string {
 type Fault struct {
 	Kind Kind
 
-	// After is how long the service asks to wait, at most an hour; 0: it doesn't say. Of Throttled only.
+	// After is how long the message waits at least, at most an hour; 0: the service doesn't say. Of Throttled, all calls
+	// pause for as long. Of kinds that never come again it has no effect.
 	After time.Duration
 
 	// Alone says that only this message must wait, such as a mail for a mailbox that is busy. Then the breaker counts a
