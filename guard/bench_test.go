@@ -14,7 +14,7 @@ import (
 )
 
 func BenchmarkClosed(b *testing.B) {
-	for name, cfg := range map[string]guard.Config{"timeout": {}, "no timeout": {Timeout: guard.NoTimeout}, "limits": {Timeout: guard.NoTimeout, Rate: 1e9, Slots: 1000}} {
+	for name, cfg := range map[string]guard.Config{"timeout": {}, "no timeout": {Timeout: guard.NoTimeout}, "limits": {Timeout: guard.NoTimeout, Rate: 1e9, Slots: 1000}, "adaptive": {Timeout: guard.NoTimeout, Adaptive: guard.Adaptive{Most: 1000}}} {
 		b.Run(name, func(b *testing.B) {
 			g, ctx := guard.New("smtp", cfg), handling(b, id(1), 1)
 			f := func(context.Context) error { return nil }
@@ -35,6 +35,7 @@ func BenchmarkDrain(b *testing.B) {
 		{"no guard", nil},
 		{"guard", &guard.Config{}},
 		{"limits", &guard.Config{Rate: 1e6, Slots: 1000}},
+		{"adaptive", &guard.Config{Adaptive: guard.Adaptive{Least: 64, Most: 1000}}},
 	} {
 		b.Run(x.name, func(b *testing.B) {
 			w := worldtest.NewBare(b, worldtest.OpenStore(b, ""), handlers.Config{}, channel.Command[job]("jobs"))

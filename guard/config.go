@@ -54,6 +54,11 @@ type Config struct {
 	// Slots bounds the calls of all processes at a time, likewise. Defaults to no limit.
 	Slots int
 
+	// Adaptive bounds the calls of this process at a time by what the service can usefully do, likewise. Rate and Slots
+	// hold beside it. It is for calls of one kind: it takes those that need longer for ones that wait. Defaults to no
+	// limit.
+	Adaptive Adaptive
+
 	// Store is where processes divide Rate and Slots; see package coord/share. Defaults to that of the first worker that
 	// asks for a turn. Without one, and until then, both limits are this process's own.
 	Store *storage.Store
@@ -127,6 +132,9 @@ func (c Config) withDefaults(name string) (Config, error) {
 	c.Probe.First = cmp.Or(c.Probe.First, time.Second)
 	c.Probe.Most = max(cmp.Or(c.Probe.Most, 30*time.Second), c.Probe.First)
 	c.MaxAge = cmp.Or(c.MaxAge, 168*time.Hour)
+	if c.Adaptive.Most > 0 {
+		c.Adaptive.Least = cmp.Or(c.Adaptive.Least, 1)
+	}
 	if c.Logger != nil {
 		c.Logger = handlers.GuardLogger(c.Logger)
 	}
@@ -156,6 +164,12 @@ func (c *Config) validate(name string) error {
 	}
 	if c.Slots != 0 {
 		want(share.CheckSlots(c.Slots) == nil, "Slots is %d; want a positive number, or 0 for no limit", c.Slots)
+	}
+	if a := c.Adaptive; a.Most == 0 {
+		want(a.Least == 0, "Adaptive.Least is %d without Most; want Most, too, or neither for no limit", a.Least)
+	} else {
+		want(a.Most > 0 && a.Most <= mostAdaptive, "Adaptive.Most is %d; want 1 to %d, or 0 for no limit", a.Most, mostAdaptive)
+		want(a.Least > 0 && a.Least <= max(a.Most, 1), "Adaptive.Least is %d; want 1 to Most, which is %d", a.Least, a.Most)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("guard: %s: %w", name, err)

@@ -85,6 +85,14 @@
 // permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
 // Turn divide its part, and the calls that a ramp lets through.
 //
+// Config.Adaptive bounds the calls of this process at a time by what the service can usefully do, as the process finds
+// out from the times of its calls; see [Adaptive]. So messages wait in the queue, and not in that of the service:
+//
+//	crm := guard.New("crm", guard.Config{Adaptive: guard.Adaptive{Most: 64}})
+//
+// Many processes find their parts of a service that way, without a request. Where they are more than the calls that the
+// service does at a time, each still makes Least, so Slots are better.
+//
 // # Laws
 //
 //  1. While the breaker is open, nobody calls but one probe, of all processes that have agreed on it, and no message
@@ -129,16 +137,20 @@
 //     messages that come back after an outage of the store, handlers.ReactOnce alone knows. Others may still call
 //     after a process that is killed between its call and the note of the outcome, or that alone can't reach the
 //     store for 35 seconds.
+//  12. An adaptive limit stays between Least and Most. Under a backlog it leaves the service work all the time. It
+//     follows a service that does more or less, or takes longer. Calls that fail don't move it, nor do calls that
+//     it doesn't bind. No pause of a process, and no clock, stops its measuring.
 //
-// Elapsed time within one process decides all of this, but for MaxAge: that is the age of a message, by two machines'
-// clocks.
+// Elapsed time within one process decides all of this, but for MaxAge, which is the age of a message by two machines'
+// clocks, and for when adaptive limits are measured.
 //
 // # Cost
 //
 // A call through a closed breaker takes some 1 µs and 5 allocations, and 200 ns and none with NoTimeout
-// (BenchmarkClosed). Rate and Slots together add 280 ns. A worker that drains the guard's only queue is as fast with
-// limits that don't bind as without them (BenchmarkDrain). While there are calls, each of the two costs some 20 to 45
-// requests a minute and process, whatever the rate. An open breaker costs some 16 reads a minute and process, 2 or 3
-// requests for each probe, and 1 every 2 seconds while a probe is under way. A message that is handed back is one
-// rewrite, and under ReactOnce two more requests. So an outage costs that for each message in hand, and for each probe.
+// (BenchmarkClosed). Rate and Slots together add 280 ns, and Adaptive 390 ns. A worker that drains the guard's
+// only queue is as fast with limits that don't bind as without them (BenchmarkDrain). While there are calls, Rate and
+// Slots each cost some 20 to 45 requests a minute and process, whatever the rate, and Adaptive costs none. An open
+// breaker costs some 16 reads a minute and process, 2 or 3 requests for each probe, and 1 every 2 seconds while a probe
+// is under way. A message that is handed back is one rewrite, and under ReactOnce two more requests. So an outage costs
+// that for each message in hand, and for each probe.
 package guard

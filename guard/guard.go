@@ -47,7 +47,7 @@ func New(name string, cfg Config) *Guard {
 	}
 	g.quota = newQuota(name, &g.cfg, g.logger, g.division.tell)
 	if g.fault == nil {
-		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots)
+		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots, g.cfg.Adaptive)
 	}
 	if g.fault == nil {
 		register(g, g.cfg.Metrics)
@@ -245,6 +245,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		m.doubts(g.unsure, after)
 		g.tally.calls[fault.Kind].Add(1)
 		g.breaker.end(p, fault.outcome(), err, fault.After)
+		p.teach(g.breaker, fault.outcome())
 		g.quota.give(p.seat)
 	}()
 	within := ctx

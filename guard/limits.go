@@ -31,23 +31,25 @@ type Limits struct {
 	Slots int   `json:"slots,omitzero"`
 	Break Break `json:"break,omitzero"`
 	Probe Probe `json:"probe,omitzero"`
+
+	Adaptive Adaptive `json:"adaptive,omitzero"`
 }
 
-// ErrLimit is wrapped by the error of a call that was not made, because Rate or Slots are used up.
+// ErrLimit is wrapped by the error of a call that was not made, because Rate, Slots or Adaptive are used up.
 var ErrLimit = errors.New("the limit of calls is reached")
 
 // Limits returns the numbers that are in force in this process.
 func (g *Guard) Limits() Limits {
-	rate, slots := g.quota.numbers()
+	rate, slots, adaptive := g.quota.numbers()
 	b := g.breaker
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return Limits{Rate: rate, Slots: slots, Break: b.when, Probe: b.probe}
+	return Limits{Rate: rate, Slots: slots, Adaptive: adaptive, Break: b.when, Probe: b.probe}
 }
 
 // Check says what is wrong with limits, as [Guard.Set] would: for a program's settings that hold them.
 func (l Limits) Check() error {
-	_, err := Config{Rate: l.Rate, Slots: l.Slots, Break: l.Break, Probe: l.Probe}.withDefaults("limits")
+	_, err := Config{Rate: l.Rate, Slots: l.Slots, Adaptive: l.Adaptive, Break: l.Break, Probe: l.Probe}.withDefaults("limits")
 	return err
 }
 
@@ -59,10 +61,10 @@ func (g *Guard) Set(l Limits) error {
 		return g.fault
 	}
 	cfg := g.cfg
-	cfg.Rate, cfg.Slots, cfg.Break, cfg.Probe = l.Rate, l.Slots, l.Break, l.Probe
+	cfg.Rate, cfg.Slots, cfg.Adaptive, cfg.Break, cfg.Probe = l.Rate, l.Slots, l.Adaptive, l.Break, l.Probe
 	cfg, err := cfg.withDefaults(g.name)
 	if err == nil {
-		err = g.quota.set(cfg.Rate, cfg.Slots)
+		err = g.quota.set(cfg.Rate, cfg.Slots, cfg.Adaptive)
 	}
 	if err != nil {
 		return err
@@ -87,8 +89,9 @@ type quota struct {
 	mu    sync.Mutex
 	store *storage.Store // nil: not known
 	given struct {
-		rate  Rate
-		slots int
+		rate     Rate
+		slots    int
+		adaptive Adaptive
 	}
 	made   parts                     // all that were made with the store, also of limits that are in force no more
 	timer  *time.Timer               // until there is room again
@@ -104,14 +107,19 @@ type quota struct {
 
 // parts are this process's parts of the limits; nil: there is no such limit. They never change.
 type parts struct {
-	rate  *share.Rate
-	slots *share.Slots
+	rate     *share.Rate
+	slots    *share.Slots
+	adaptive *adaptive
 }
 
 // seat is what a call has of the limits.
 type seat struct {
 	parts  *parts
 	waited time.Duration // for it
+
+	began time.Time // the rest is for adaptive alone
+	told  outcome
+	away  bool // the breaker wasn't closed all the time
 }
 
 // shortFor is how long a consumer has no more in hand than there are slots, after a call found all in use.
@@ -127,17 +135,17 @@ func newQuota(name string, cfg *Config, log func() *slog.Logger, tell func()) *q
 	return &quota{cfg: cfg, name: name, log: log, tell: tell, store: cfg.Store}
 }
 
-func (q *quota) numbers() (Rate, int) {
+func (q *quota) numbers() (Rate, int, Adaptive) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.given.rate, q.given.slots
+	return q.given.rate, q.given.slots, q.given.adaptive
 }
 
 // set puts limits in force. Calls under way keep what they have.
-func (q *quota) set(rate Rate, slots int) error {
+func (q *quota) set(rate Rate, slots int, adaptive Adaptive) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.build(rate, slots)
+	return q.build(rate, slots, adaptive)
 }
 
 // open lets a worker's store divide the limits, unless another does.
@@ -153,8 +161,8 @@ func (q *quota) open(s *storage.Store) error {
 	if q.turns++; q.store != nil {
 		return nil
 	}
-	q.store, q.made = s, parts{}
-	return q.build(q.given.rate, q.given.slots)
+	q.store, q.made = s, parts{adaptive: q.made.adaptive}
+	return q.build(q.given.rate, q.given.slots, q.given.adaptive)
 }
 
 // leave gives the parts back when the last consumer leaves. Calls that would begin later are refused. Then it calls
@@ -181,7 +189,7 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	if last && q.turns == 0 {
 		closing()
 		if q.cfg.Store == nil {
-			q.store, q.made = nil, parts{} // the next worker may have another store
+			q.store, q.made = nil, parts{adaptive: q.made.adaptive} // the next worker may have another store
 		}
 	}
 	return err
@@ -194,7 +202,7 @@ func (q *quota) awaitTaken() {
 }
 
 // build makes the parts of new limits, under the mutex. Parts that are left out leave by themselves after a while.
-func (q *quota) build(rate Rate, slots int) (err error) {
+func (q *quota) build(rate Rate, slots int, adaptive Adaptive) (err error) {
 	made := q.made
 	switch {
 	case rate == 0:
@@ -220,8 +228,14 @@ func (q *quota) build(rate Rate, slots int) (err error) {
 	if err != nil {
 		return fmt.Errorf("guard: %s: %w", q.name, err)
 	}
-	q.given.rate, q.given.slots, q.made = rate, slots, made
+	if err := q.adapt(&made, adaptive); err != nil {
+		return err
+	}
+	q.given.rate, q.given.slots, q.given.adaptive, q.made = rate, slots, adaptive, made
 	next := made
+	if adaptive.Most == 0 {
+		next.adaptive = nil
+	}
 	if rate == 0 {
 		next.rate = nil
 	}
@@ -253,10 +267,16 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	q.taking.RLock()
 	defer q.taking.RUnlock()
 	stay := q.stay.Load()
-	if stay.over() {
+	if stay.over() && (p.rate != nil || p.slots != nil) {
 		return seat{}, 0, byRate // another process makes the call
 	}
 	s.parts = p
+	if p.adaptive != nil {
+		if wait, ok := p.adaptive.slots.Take(); !ok && !stay.hold(ctx, most, &s.waited, p.adaptive.slots.Wait) {
+			return seat{}, wait, byAdaptive
+		}
+		defer func() { p.adaptive.took(&s) }()
+	}
 	if p.slots != nil {
 		if wait, ok := p.slots.Take(); !ok {
 			if p.slots.Share() > 0 { // else the process joins the others
@@ -321,6 +341,7 @@ func (q *quota) give(s seat) {
 		if s.parts.slots != nil {
 			s.parts.slots.Give()
 		}
+		s.parts.adaptive.gave(s)
 	}
 	if q.tight.Load() > 0 {
 		q.tell()
@@ -337,10 +358,13 @@ func (q *quota) room(most int) (room int, wait time.Duration) {
 		return math.MaxInt, 0
 	}
 	room = math.MaxInt
+	if n := p.adaptive.allowed(); n < most || most == 0 {
+		room = n
+	}
 	if p.slots != nil {
 		n, _ := p.slots.Room()
 		if at := q.short.Load(); n < most || most == 0 || at != nil && time.Since(*at) < shortFor {
-			room = n
+			room = min(room, n)
 		}
 	}
 	if p.rate != nil {

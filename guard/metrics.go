@@ -12,7 +12,7 @@ import (
 // tally is what a guard counts.
 type tally struct {
 	calls   [Mine + 1]atomic.Int64 // by kind
-	refused [3]atomic.Int64        // by why
+	refused [4]atomic.Int64        // by why
 	opened  atomic.Int64
 }
 
@@ -43,12 +43,13 @@ const (
 	byBreaker why = iota
 	byRate
 	bySlots
+	byAdaptive
 )
 
 // collector shows a guard's counts when somebody asks for them.
 type collector struct {
-	guard                               *Guard
-	calls, refused, opened, open, alone *prometheus.Desc
+	guard                                         *Guard
+	calls, refused, opened, open, alone, adaptive *prometheus.Desc
 }
 
 // register shows a guard's metrics in a registry, unless it shows those of a guard of that name.
@@ -60,12 +61,13 @@ func register(g *Guard, r prometheus.Registerer) {
 		return prometheus.NewDesc("millrace_guard_"+name, help, labels, prometheus.Labels{"guard": g.name})
 	}
 	_, err := metrics.Register(r, &collector{
-		guard:   g,
-		calls:   desc("calls_total", "Calls of the service, by the kind of their end.", "kind"),
-		refused: desc("refused_total", "Calls that were not made, by why: breaker, rate or slots.", "why"),
-		opened:  desc("opened_total", "Outages: how often the breaker has opened after it was closed."),
-		open:    desc("open", "1 while the breaker lets no call through, or only a probe; else 0."),
-		alone:   desc("alone", "1 while the breaker is open by this process's own calls, and not for the others; else 0."),
+		guard:    g,
+		calls:    desc("calls_total", "Calls of the service, by the kind of their end.", "kind"),
+		refused:  desc("refused_total", "Calls that were not made, by why: breaker, rate, slots or adaptive.", "why"),
+		opened:   desc("opened_total", "Outages: how often the breaker has opened after it was closed."),
+		open:     desc("open", "1 while the breaker lets no call through, or only a probe; else 0."),
+		alone:    desc("alone", "1 while the breaker is open by this process's own calls, and not for the others; else 0."),
+		adaptive: desc("adaptive", "Calls at a time that this process allows itself now, by Config.Adaptive."),
 	})
 	if err != nil {
 		g.logger().Warn("the metrics of a guard can't be registered", "guard", g.name, "error", err)
@@ -74,7 +76,7 @@ func register(g *Guard, r prometheus.Registerer) {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(descs chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.calls, c.refused, c.opened, c.open, c.alone} {
+	for _, d := range []*prometheus.Desc{c.calls, c.refused, c.opened, c.open, c.alone, c.adaptive} {
 		descs <- d
 	}
 }
@@ -95,7 +97,7 @@ func (c *collector) Collect(all chan<- prometheus.Metric) {
 	for kind, label := range []string{"done", "permanent", "throttled", "transient", "unknown", "mine"} {
 		counter(c.calls, &counts.calls[kind], label)
 	}
-	for why, label := range []string{"breaker", "rate", "slots"} {
+	for why, label := range []string{"breaker", "rate", "slots", "adaptive"} {
 		counter(c.refused, &counts.refused[why], label)
 	}
 	counter(c.opened, &counts.opened)
@@ -105,4 +107,7 @@ func (c *collector) Collect(all chan<- prometheus.Metric) {
 	b.mu.Unlock()
 	gauge(c.open, state == open || state == due || state == probing)
 	gauge(c.alone, !c.guard.Counts().Alone.IsZero())
+	if p := c.guard.quota.parts.Load(); p != nil && p.adaptive != nil {
+		all <- prometheus.MustNewConstMetric(c.adaptive, prometheus.GaugeValue, float64(p.adaptive.allowed()))
+	}
 }

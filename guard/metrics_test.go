@@ -47,8 +47,9 @@ millrace_guard_open{guard="smtp"} 1
 # HELP millrace_guard_opened_total Outages: how often the breaker has opened after it was closed.
 # TYPE millrace_guard_opened_total counter
 millrace_guard_opened_total{guard="smtp"} 1
-# HELP millrace_guard_refused_total Calls that were not made, by why: breaker, rate or slots.
+# HELP millrace_guard_refused_total Calls that were not made, by why: breaker, rate, slots or adaptive.
 # TYPE millrace_guard_refused_total counter
+millrace_guard_refused_total{guard="smtp",why="adaptive"} 0
 millrace_guard_refused_total{guard="smtp",why="breaker"} 2
 millrace_guard_refused_total{guard="smtp",why="rate"} 0
 millrace_guard_refused_total{guard="smtp",why="slots"} 0

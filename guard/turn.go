@@ -12,8 +12,8 @@ import (
 
 // Turn pauses a queue while the breaker is open. Then nothing is received, and messages that wait are handed back. When
 // a probe is due, one message is received, and its call is the probe. While it is closed, the worker takes as many
-// messages as Rate and Slots leave. It is for queues whose handlers all call the service. Without a Turn, the calls of
-// a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
+// messages as Rate, Slots and Adaptive leave. It is for queues whose handlers all call the service. Without a Turn, the
+// calls of a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
 //
 // Several queues may have the Turn of one guard: they divide what it lets run. One queue may have those of several
 // guards, by worker.Turns. When the last consumer has left, calls are refused that would need a share of a limit.
@@ -84,6 +84,9 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	all, wait := q.room(alone)
 	part := d.part(t, min(all, cmp.Or(limits.MaxInHand, all)))
 	room := q.limits(part, wait, most, hand)
+	if t.inHand != nil && room.MaxInHand > 0 && t.inHand() >= room.MaxInHand {
+		q.press(all)
+	}
 	t.setTight(room != worker.Limits{} && (all < math.MaxInt || d.many.Load()))
 	room.Concurrency, room.MaxInHand = least(room.Concurrency, limits.Concurrency), least(room.MaxInHand, limits.MaxInHand)
 	if before > 0 && !room.Pause {

@@ -21,6 +21,12 @@ type LiveGuard struct {
 	Rate  *float64 `json:"rate,omitzero"`
 	Slots *int     `json:"slots,omitzero"`
 
+	// Adaptive bounds the calls of each process at a time by what the service can usefully do. A Most of 0 is no limit.
+	Adaptive struct {
+		Least int  `json:"least,omitzero"`
+		Most  *int `json:"most,omitzero"`
+	} `json:"adaptive,omitzero"`
+
 	// Break is when the breaker opens. A change counts calls anew.
 	Break struct {
 		Rate     float64 `json:"rate,omitzero"`     // the part of calls that must fail, up to 1
@@ -43,6 +49,15 @@ func (x LiveGuard) over(own guard.Limits) (guard.Limits, error) {
 	}
 	if x.Slots != nil {
 		own.Slots = *x.Slots
+	}
+	if x.Adaptive.Most != nil {
+		own.Adaptive.Most = *x.Adaptive.Most
+		if *x.Adaptive.Most == 0 {
+			own.Adaptive.Least = 0
+		}
+	}
+	if x.Adaptive.Least != 0 {
+		own.Adaptive.Least = x.Adaptive.Least
 	}
 	if x.Break.Rate != 0 {
 		own.Break.Rate = x.Break.Rate
@@ -133,7 +148,7 @@ func (all guards) put(now map[string]LiveGuard, log *slog.Logger) {
 			}
 			g.last = next
 			log.Info("the numbers of a guard change", "guard", name, "rate", next.Rate, "slots", next.Slots,
-				"break", fmt.Sprintf("%+v", next.Break), "probe", fmt.Sprintf("%+v", next.Probe))
+				"break", fmt.Sprintf("%+v", next.Break), "probe", fmt.Sprintf("%+v", next.Probe), "adaptive", fmt.Sprintf("%+v", next.Adaptive))
 		}
 	}
 }

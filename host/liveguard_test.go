@@ -42,8 +42,9 @@ func TestLawAGuardsNumbersAreSettings(t *testing.T) {
 	want.Rate, want.Break.Of, want.Break.Window, want.Probe.First = 80, 30, 20*time.Second, 2*time.Second
 	worldtest.Want(t, "numbers", smtp.Limits(), want)
 
-	set(t, r, l.Program, "guards.smtp.rate=0", "guards.smtp.slots=0", "guards.smtp.break.rate=0.9", "guards.smtp.break.distinct=7", "guards.smtp.probe.most=90s")
+	set(t, r, l.Program, "guards.smtp.rate=0", "guards.smtp.slots=0", "guards.smtp.adaptive.most=64", "guards.smtp.break.rate=0.9", "guards.smtp.break.distinct=7", "guards.smtp.probe.most=90s")
 	r.line(t, `"guard":"smtp","rate":0,"slots":0,`)
+	want.Adaptive = guard.Adaptive{Least: 1, Most: 64}
 	want.Rate, want.Slots, want.Break.Rate, want.Break.Distinct, want.Probe.Most = 0, 0, 0.9, 7, 90*time.Second
 	worldtest.Want(t, "numbers without limits", smtp.Limits(), want)
 
@@ -65,6 +66,8 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		"guards.smtp.rate=-1":               "guards.smtp: guard: limits: Rate is -1",
 		"guards.smtp.slots=-1":              "Slots is -1",
 		"guards.smtp.limit=1":               "limit",
+		"guards.smtp.adaptive.least=2":      "Adaptive.Least is 2 without Most; want Most, too",
+		"guards.smtp.adaptive.most=-1":      "Adaptive.Most is -1; want 1 to 10000",
 		"guards.smtp.break.rate=1.5":        "Break.Rate is 1.5; want a share up to 1",
 		"guards.smtp.break.of=-1":           "Break.Of is -1; want a positive number",
 		"guards.smtp.break.distinct=1":      "Break.Distinct is 1; want 2 to 1000",
