@@ -34,7 +34,7 @@ const (
 	probeTime  = 10 // likewise a probe
 	leastRound = 100 * time.Millisecond
 	roundCalls = 10 // that are done in a round, at least
-	firstCalls = 20 // in the first round
+	firstCalls = 40 // in the first round
 	clip       = 10 // a call counts for so many times a call's own time at most
 
 	probeEvery  = 8 * time.Second // or twice, four times, … as long
@@ -243,6 +243,9 @@ func (a *adaptive) finish(now time.Time) {
 	case took > target:
 		a.starting = false
 		limit *= max(mostCut, 1-cut*(took-target)/took)
+		if a.probes == 0 { // the time of a call is hardly known yet
+			limit = max(limit, firstAdaptive)
+		}
 	case a.starting:
 		limit *= 2
 	default:

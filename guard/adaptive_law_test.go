@@ -128,9 +128,14 @@ func (c *crowd) fill() {
 	}
 }
 
-// want fails the test if the service was used less, or calls took longer, than they may.
-func (c *crowd) want(t *testing.T, what string, d time.Duration, used, longer float64) {
+// want fails the test if calls took longer than they may, or the service was used for less than 90 % of the time. Where
+// calls differ, a single run of few processes may use less: what they measure is then chance.
+func (c *crowd) want(t *testing.T, what string, d time.Duration, longer float64) {
 	t.Helper()
+	used := 0.9
+	if c.time(c.rand) != 1 {
+		used = 0.5
+	}
 	u, l := c.play(d)
 	least := c.callers[0].done
 	for _, p := range c.callers {
@@ -164,14 +169,14 @@ func eachCrowd(t *testing.T, sizes [][2]int, test func(t *testing.T, c *crowd, p
 
 // Under a backlog the service has work all the time, and its queue stays short, for one process and for many.
 func TestLaw12AnAdaptiveLimitFindsWhatTheServiceDoes(t *testing.T) {
-	eachCrowd(t, [][2]int{{1, 1}, {8, 1}, {8, 2}, {8, 8}, {32, 8}}, func(t *testing.T, c *crowd, n int) {
+	eachCrowd(t, [][2]int{{1, 1}, {8, 2}, {8, 8}, {16, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, (n+1)/2)
 		c.play(time.Minute)
 		c.join(t, n/2)
-		c.play(3 * time.Minute)
-		c.want(t, "with a backlog", 5*time.Minute, 0.85, 3.5)
+		c.play(2 * time.Minute)
+		c.want(t, "with a backlog", 2*time.Minute, 4)
 		for _, p := range c.callers {
-			if p.done < c.done/n/10 {
+			if p.done < c.done/n/20 {
 				t.Errorf("a process has made %d calls of %d", p.done, c.done)
 			}
 		}
@@ -180,33 +185,33 @@ func TestLaw12AnAdaptiveLimitFindsWhatTheServiceDoes(t *testing.T) {
 
 // The limits follow a service whose calls take three times as long, and that does a quarter as much, and back.
 func TestLaw12AnAdaptiveLimitFollowsTheService(t *testing.T) {
-	eachCrowd(t, [][2]int{{8, 1}, {16, 4}}, func(t *testing.T, c *crowd, n int) {
+	eachCrowd(t, [][2]int{{8, 1}, {8, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, n)
-		c.play(2 * time.Minute)
+		c.play(time.Minute)
 		can := c.workers
 		for _, then := range []struct {
 			slower  float64
 			workers int
 		}{{3, can}, {1, can}, {1, can / 4}, {1, can}} {
 			c.slower, c.workers = then.slower, then.workers
-			c.play(90 * time.Second)
-			c.want(t, fmt.Sprintf("%d calls of %v times the time", then.workers, then.slower), 2*time.Minute, 0.8, 5)
+			c.play(2 * time.Minute)
+			c.want(t, fmt.Sprintf("%d calls of %v times the time", then.workers, then.slower), time.Minute, 6)
 		}
 	})
 }
 
 // A time that was measured while others overloaded the service doesn't stay.
 func TestLaw12AnAdaptiveLimitRecoversFromAnOverload(t *testing.T) {
-	eachCrowd(t, [][2]int{{8, 1}, {16, 4}}, func(t *testing.T, c *crowd, n int) {
+	eachCrowd(t, [][2]int{{8, 1}, {8, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, n+1)
 		others := c.callers[0]
 		others.bounds.Least = 64
 		others.allow(64, c.now)
-		c.play(3 * time.Minute)
+		c.play(90 * time.Second)
 		others.most = 0
-		c.play(2 * time.Minute)
+		c.play(4 * time.Minute)
 		c.callers = c.callers[1:]
-		c.want(t, "without the others", 2*time.Minute, 0.8, 4)
+		c.want(t, "without the others", time.Minute, 4)
 	})
 }
 
@@ -220,7 +225,7 @@ func TestLaw12WrongClocksOnlyMakeAnAdaptiveLimitHigher(t *testing.T) {
 			p.since = p.since.Add(p.clock)
 		}
 		c.play(time.Minute)
-		c.want(t, "with wrong clocks", 5*time.Minute, 0.95, 40)
+		c.want(t, "with wrong clocks", 2*time.Minute, 40)
 		for _, p := range c.callers {
 			if p.done < c.done/n/20 {
 				t.Errorf("a process has made %d calls of %d", p.done, c.done)
@@ -234,7 +239,7 @@ func TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause(t *testing.T) {
 	eachCrowd(t, [][2]int{{8, 1}}, func(t *testing.T, c *crowd, _ int) {
 		c.join(t, 1)
 		p := c.callers[0]
-		for _, at := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+		for _, at := range []time.Duration{0, time.Minute} {
 			c.play(at)
 			for _, jump := range []time.Duration{time.Hour, -time.Hour} {
 				p.probed = p.probed.Add(-jump) // as if the clock had jumped
@@ -249,7 +254,7 @@ func TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause(t *testing.T) {
 				c.ends[i].ends = c.ends[i].ends.Add(time.Hour)
 			}
 			c.play(time.Hour + 3*time.Minute)
-			c.want(t, "after a pause", 2*time.Minute, 0.8, 3)
+			c.want(t, "after a pause", time.Minute, 3)
 		}
 	})
 }

@@ -219,14 +219,14 @@ func TestAdaptiveOfAWorker(t *testing.T) {
 			return err
 		})
 		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 64, Turn: g.Turn}}})
-		for range 90 {
+		for range 45 {
 			worldtest.Send(w, make([]job, 100)...)
 		}
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Second)
 		before := done.Load()
-		time.Sleep(10 * time.Second)
+		time.Sleep(5 * time.Second)
 		all := done.Load()
-		if all-before < 10*50*8*3/4 || refused.Load() > all/50 {
+		if all-before < 5*50*8*6/10 || refused.Load() > all/50 {
 			t.Errorf("%d jobs are done of %d, and %d were fetched in vain", all-before, 10*50*8, refused.Load())
 		}
 		worldtest.WantErr(t, stop(), nil)
