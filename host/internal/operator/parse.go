@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
 )
@@ -56,12 +57,13 @@ func (t tool) parse(args []string) (*verb, options, []string, error) {
 	if v.name == hiddenVerb {
 		return v, o, args[n:], nil
 	}
-	rest, err := positional(v.newFlags(&o), args[n:])
+	flags := v.newFlags(&o)
+	rest, err := positional(flags, args[n:])
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return nil, o, nil, err
 	case err != nil:
-		return nil, o, nil, usage("%s: %w. See %s %s -help", v.name, boot.FlagError(err), t.Command, v.name)
+		return nil, o, nil, usage("%s: %w. See %s %s -help", v.name, boot.FlagError(wanted(flags, err)), t.Command, v.name)
 	case len(rest) < v.least:
 		return nil, o, nil, usage("%s: want %s. See %s %s -help", v.name, v.args, t.Command, v.name)
 	case len(rest) > v.most:
@@ -89,6 +91,26 @@ func positional(set *flag.FlagSet, args []string) (rest []string, err error) {
 		}
 		rest, args = append(rest, left[0]), left[1:]
 	}
+}
+
+// wanted says what a flag takes, where package flag only says that it can't read the value.
+func wanted(set *flag.FlagSet, err error) error {
+	set.VisitAll(func(x *flag.Flag) {
+		rest, bad := strings.CutSuffix(err.Error(), "-"+x.Name+": parse error")
+		v, _ := x.Value.(flag.Getter)
+		if !bad || v == nil {
+			return
+		}
+		want := "a whole number"
+		switch v.Get().(type) {
+		case time.Duration:
+			want = "a time, such as 30s, 5m or 1h30m"
+		case bool:
+			want = "true or false"
+		}
+		err = fmt.Errorf("%s-%s: want %s", rest, x.Name, want)
+	})
+	return err
 }
 
 // noVerb says what to do about a command line without a verb. Its first n words begin one.

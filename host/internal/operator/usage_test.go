@@ -36,6 +36,8 @@ func TestExitCodes(t *testing.T) {
 		{"queues -nope", 2, "-nope"},
 		{"queues more", 2, `unknown verb queues "more"`},
 		{"queues list more", 2, `unknown argument "more"`},
+		{"queues list -json=7", 2, `invalid boolean value "7" for -json: want true or false`},
+		{"doctor -lag banana", 2, `invalid value "banana" for flag -lag: want a time, such as 30s, 5m or 1h30m`},
 		{"queues -help", 0, "queues list"},
 		{"queues pause mails", 2, "add -why TEXT"},
 		{"queues pause nope -why x", 2, "ledger, mails, months, reservations, schedules, statuses"},
