@@ -78,6 +78,7 @@ type node struct {
 	link    *storagetest.Link
 	stop    func() error
 	running int  // its calls, under drama.mu, as all below
+	most    int  // at a time
 	alone   bool // it can't reach the service
 	dead    bool
 }
@@ -100,7 +101,7 @@ func (d *drama) visit(ctx context.Context, n *node, first bool) (mood, error) {
 	for _, n := range d.nodes {
 		all += n.running
 	}
-	d.most = max(d.most, all)
+	d.most, n.most = max(d.most, all), max(n.most, n.running)
 	took := time.Duration(5+d.pace.IntN(50)) * time.Millisecond
 	d.mu.Unlock()
 	if p.mood == slow {
@@ -183,7 +184,7 @@ func spend(ctx context.Context, since time.Time) {
 // start starts a process.
 func (d *drama) start() {
 	n := &node{link: storagetest.NewLink(d.store)}
-	cfg := guard.Config{Rate: d.limits.Rate, Slots: d.limits.Slots, Repeatable: true, Logger: quietLogger()}
+	cfg := guard.Config{Rate: d.limits.Rate, Slots: d.limits.Slots, Adaptive: d.limits.Adaptive, Repeatable: true, Logger: quietLogger()}
 	if d.asked {
 		cfg.Repeatable, cfg.Verify = false, func(ctx context.Context, id string) (bool, error) {
 			defer spend(ctx, time.Now())
@@ -302,6 +303,9 @@ func (d *drama) audit(sender *worldtest.World, jobs int) {
 		d.t.Errorf("law 2: a handler waited %v beside its calls", d.held)
 	}
 	for i, n := range d.nodes {
+		if most := d.limits.Adaptive.Most; most > 0 && n.most > most {
+			d.t.Errorf("law 12: process %d had %d calls at a time, with an adaptive limit of at most %d", i, n.most, most)
+		}
 		if s := n.guard.Status(); s.Open || n.running > 0 {
 			d.t.Errorf("law 7: long after the last job process %d has %d calls under way, and a breaker of status %+v", i, n.running, s)
 		}
@@ -359,7 +363,7 @@ const moment = 200 * time.Millisecond
 
 const processes = 3
 
-// Laws 1, 2, 4, 6, 7, 8, 9 and 11 by random schedules: processes die, and the service is away, loses its answers, asks
+// Laws 1, 2, 4, 6, 7, 8, 9, 11 and 12 by random schedules: processes die, and the service is away, loses its answers, asks
 // to wait, is slow, or can't be reached by one process.
 func TestLawsInRandomSchedules(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 1, 2) {
@@ -372,6 +376,9 @@ func TestLawsInRandomSchedules(t *testing.T) {
 				d.attempts = 3 + d.random.IntN(3)
 				if d.random.IntN(2) == 0 {
 					d.limits = guard.Limits{Rate: guard.PerSecond(20), Slots: 12}
+				}
+				if d.random.IntN(2) == 0 {
+					d.limits.Adaptive = guard.Adaptive{Most: 1 + d.random.IntN(8)}
 				}
 				d.asked = d.random.IntN(2) == 0
 				for range processes {
