@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -138,9 +139,24 @@ func (a *adaptive) took(s *seat) {
 	a.begin(s.began)
 }
 
-// gave ends a call.
+// until frees the place of a call when its context ends: the call may never return.
+func (s *seat) until(ctx context.Context, tell func()) {
+	if s.parts == nil || s.parts.adaptive == nil {
+		return
+	}
+	a, began := s.parts.adaptive, s.began
+	s.stop = context.AfterFunc(ctx, func() {
+		a.gave(seat{began: began})
+		tell()
+	})
+}
+
+// returned notes that the call has returned, while its context still holds or has ended by itself.
+func (s *seat) returned() { s.freed = s.stop != nil && !s.stop() }
+
+// gave ends a call, unless the end of its context did.
 func (a *adaptive) gave(s seat) {
-	if a != nil {
+	if a != nil && !s.freed {
 		a.end(s.began, time.Now(), s.told, s.away)
 		a.slots.Give()
 	}

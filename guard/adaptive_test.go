@@ -156,6 +156,36 @@ func TestLaw12AnAdaptiveLimitHoldsItsBounds(t *testing.T) {
 	})
 }
 
+// Law 7: a call that ignores the end of its context keeps no place of an adaptive limit.
+func TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := adaptive(guard.Adaptive{Most: 1})
+		w := worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), handlers.Config{Timeout: time.Minute}, channel.Command[job]("jobs"))
+		var done atomic.Int64
+		handlers.React(w.Registry, "jobs", guard.Around(g, func(_ context.Context, j job) error {
+			if j.N == 0 {
+				<-time.After(time.Hour)
+			}
+			done.Add(1)
+			return nil
+		}))
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		all := make([]job, 20)
+		for i := range all {
+			all[i].N = i
+		}
+		worldtest.Send(w, all...)
+		time.Sleep(10 * time.Minute)
+		worldtest.Want(t, "jobs done behind one that hangs", done.Load(), 19)
+		time.Sleep(time.Hour)
+		if l := limits(t, g); l.MaxInHand != 1 {
+			t.Errorf("limits of %+v after the hang", l)
+		}
+		worldtest.WantErr(t, stop(), nil)
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestAdaptiveRefusesBadBounds(t *testing.T) {
 	for want, bounds := range map[string]guard.Adaptive{
 		"guard: crm: Adaptive.Most is -1; want 1 to 10000, or 0 for no limit\nAdaptive.Least is 0; want 1 to Most, which is -1": {Most: -1},

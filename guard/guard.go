@@ -255,6 +255,8 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		within, cancel = context.WithTimeoutCause(ctx, limit, late(limit))
 		defer cancel()
 	}
+	p.seat.until(within, g.quota.tell)
+	defer p.seat.returned() // before its context is cancelled
 	if g.cfg.Verify != nil && m.Handling != nil {
 		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
 			return g.judge(ctx, err, true), err

@@ -119,7 +119,9 @@ type seat struct {
 
 	began time.Time // the rest is for adaptive alone
 	told  outcome
-	away  bool // the breaker wasn't closed all the time
+	away  bool        // the breaker wasn't closed all the time
+	stop  func() bool // keeps the end of the call's context from freeing its place
+	freed bool        // it did
 }
 
 // shortFor is how long a consumer has no more in hand than there are slots, after a call found all in use.

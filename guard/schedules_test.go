@@ -363,8 +363,8 @@ const moment = 200 * time.Millisecond
 
 const processes = 3
 
-// Laws 1, 2, 4, 6, 7, 8, 9, 11 and 12 by random schedules: processes die, and the service is away, loses its answers, asks
-// to wait, is slow, or can't be reached by one process.
+// Laws 1, 2, 4, 6, 7, 8, 9, 11 and 12 by random schedules: processes die, and the service is away, loses its answers,
+// asks to wait, is slow, or can't be reached by one process.
 func TestLawsInRandomSchedules(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 1, 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

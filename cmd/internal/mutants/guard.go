@@ -84,6 +84,14 @@ func guards() []mutant {
 			test: "TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause",
 		},
 		{
+			name: "a call that hangs keeps its place of an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  "s.stop = context.AfterFunc(ctx, func() {",
+			new:  "s.stop = context.AfterFunc(context.WithoutCancel(ctx), func() {",
+			by:   "guard",
+			test: "TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit",
+		},
+		{
 			name: "an adaptive limit passes its bounds",
 			file: "guard/adaptive.go",
 			old:  "	return min(max(int(limit), a.bounds.Least), a.bounds.Most)\n",
