@@ -14,10 +14,10 @@ import (
 //
 // Up to what a service does at a time, its calls take their own time. Beyond that they also wait in its queue. So every
 // 8 seconds, or later if calls are long, the limit falls to a quarter for some ten calls' time, to measure a call's own
-// time. Between these probes it grows while calls take 1.25 times their own time, and 0.7/√limit times more, and it
-// shrinks by what they take beyond that. Such additive growth and multiplicative decrease divides a service among many
-// processes, and what a small limit has more leads to equal parts (Kumar et al., "Swift: delay is simple and effective
-// for congestion control in the datacenter", 2020).
+// time. Calls that are under way go on beside that. Between these probes the limit doubles at first, and then grows
+// step by step, while calls take 1.25 times their own time, and 0.7/√limit times more. It shrinks by what they take
+// beyond that. Such growth and decrease divides a service among many processes, and what a small limit has more lets it
+// catch up (Kumar et al., "Swift: delay is simple and effective for congestion control in the datacenter", 2020).
 //
 // Processes must measure at the same time, or they take each other's calls for the service's own time. They begin at
 // the same moments of their wall clocks. A clock that is wrong makes the measure of a service with many callers worse,
@@ -41,9 +41,11 @@ const (
 	probeEvery  = 8 * time.Second // or twice, four times, … as long
 	probeRarely = 320             // times as long as a call takes by itself, at least
 	probePart   = 4               // the limit falls to so small a part of it
+	giveUp      = 10              // times as long as it should take, a probe is given up
 
 	longerWeight  = 0.25 // of a probe that measures a longer time of a call
 	shorterWeight = 0.5  // of one that measures a shorter time
+	leastWeight   = 0.1  // of a round with the least limit, in which calls take too long
 
 	queued   = 1.25 // times as long as by itself a call may take with a large limit
 	queuedBy = 0.7  // by the root of the limit it may be more
@@ -54,8 +56,9 @@ const (
 
 // adaptive finds the limit of [Adaptive]. It measures the times of calls in rounds of one limit each.
 type adaptive struct {
-	slots *share.Slots // of this process
-	tell  func()       // that the limit has changed
+	slots *share.Slots                // of this process
+	tell  func()                      // that the limit has changed
+	after func(time.Duration, func()) // calls a function after a time
 
 	mu       sync.Mutex
 	bounds   Adaptive
@@ -67,6 +70,8 @@ type adaptive struct {
 	probed   time.Time // by the wall clock, when the last probe began, or the limit was made
 	base     float64   // seconds of a call without a queue; 0: not known
 	busy     int       // calls under way
+	before   int       // of them, since before the probe
+	begun    time.Time // when it began
 	round
 }
 
@@ -80,11 +85,13 @@ type round struct {
 }
 
 func newAdaptive(bounds Adaptive, now time.Time, tell func()) (a *adaptive, err error) {
-	a = &adaptive{tell: tell, bounds: bounds, limit: firstAdaptive, starting: true, probed: now.Round(0), round: round{since: now}}
+	a = &adaptive{tell: tell, after: after, bounds: bounds, limit: firstAdaptive, starting: true, probed: now.Round(0), round: round{since: now}}
 	a.force = a.within(a.limit)
 	a.slots, err = share.LocalSlots(a.force)
 	return a, err
 }
+
+func after(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
 // within returns a limit within the bounds.
 func (a *adaptive) within(limit float64) int {
@@ -169,8 +176,11 @@ func (a *adaptive) allowed() int {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.force
+	return a.places()
 }
+
+// places returns how many calls may be under way. Those from before a probe are let go on beside it: they may be long.
+func (a *adaptive) places() int { return min(a.force+a.before, a.within(a.limit)) }
 
 // press notes that a consumer has as many messages in hand as it may: so many as the limit, or fewer by another one.
 func (a *adaptive) press(most int) {
@@ -195,6 +205,10 @@ func (a *adaptive) end(began, now time.Time, told outcome, away bool) {
 	defer a.mu.Unlock()
 	a.probe(now)
 	a.busy--
+	if a.before > 0 && began.Before(a.begun) {
+		a.before--
+		a.put()
+	}
 	switch {
 	case away:
 		a.restart(now)
@@ -230,6 +244,18 @@ func (a *adaptive) probe(now time.Time) {
 	}
 	a.probing, a.probed = true, wall
 	a.allow(a.limit, now)
+	long := max(leastRound, time.Duration(probeTime*a.base*float64(time.Second)))
+	a.after(giveUp*long, func() { a.abandon(wall, now.Add(giveUp*long)) })
+}
+
+// abandon ends a probe that goes on, because its calls are far longer than others, or hang.
+func (a *adaptive) abandon(probed, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.probing && a.probed.Equal(probed) {
+		a.probing = false
+		a.allow(a.limit, now)
+	}
 }
 
 // complete reports that a round says how long a call takes.
@@ -240,6 +266,9 @@ func (a *adaptive) complete(now time.Time) bool {
 	}
 	if a.base == 0 {
 		calls = firstCalls
+	}
+	if a.probes == 0 { // the process may have stood still in its first calls
+		long = min(long, probeEvery.Seconds())
 	}
 	return a.done >= calls && now.Sub(a.since) >= max(leastRound, time.Duration(long*float64(time.Second)))
 }
@@ -256,6 +285,8 @@ func (a *adaptive) finish(now time.Time) {
 	case a.base == 0:
 		a.base = took
 	case !pressed: // the limit didn't make the time
+	case took > target && a.force == a.bounds.Least: // there is no queue, unless others make it
+		a.base += leastWeight * (took - a.base)
 	case took > target:
 		a.starting = false
 		limit *= max(mostCut, 1-cut*(took-target)/took)
@@ -287,14 +318,22 @@ func (a *adaptive) learn(took float64) {
 func (a *adaptive) allow(limit float64, now time.Time) {
 	a.limit = min(max(limit, float64(a.bounds.Least)), float64(a.bounds.Most))
 	force := a.within(a.limit)
+	a.before, a.begun = 0, now
 	if a.probing {
-		force = a.within(a.limit / probePart)
+		force, a.before = a.within(a.limit/probePart), a.busy
 	}
 	a.restart(now)
-	if force == a.force {
-		return
+	if force != a.force {
+		a.force, a.skip = force, a.busy
 	}
-	a.force, a.skip = force, a.busy
-	_ = a.slots.Set(force) // it is in the bounds of package share
+	if a.probing {
+		a.skip = a.busy + force // calls of the probe, too, that begin beside those of before
+	}
+	a.put()
+}
+
+// put puts the limit in force.
+func (a *adaptive) put() {
+	_ = a.slots.Set(a.places()) // it is in the bounds of package share
 	a.tell()
 }

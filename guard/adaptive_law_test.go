@@ -36,6 +36,7 @@ type caller struct {
 type served struct {
 	by          *caller
 	began, ends time.Time
+	timer       func() // nil: it is a call
 }
 
 type ending []served
@@ -74,13 +75,19 @@ func newCrowd(t *testing.T, workers int, times string) *crowd {
 // join lets so many processes call, one after the other.
 func (c *crowd) join(t *testing.T, n int) {
 	for range n {
-		a, err := newAdaptive(Adaptive{Least: 1, Most: 64}, c.now, func() {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.callers = append(c.callers, &caller{adaptive: a, most: 64})
+		c.add(t)
 		c.play(time.Duration(c.rand.Int64N(int64(5 * time.Second))))
 	}
+}
+
+// add adds a process.
+func (c *crowd) add(t *testing.T) {
+	a, err := newAdaptive(Adaptive{Least: 1, Most: 64}, c.now, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.after = func(d time.Duration, f func()) { heap.Push(&c.ends, served{ends: c.now.Add(d), timer: f}) }
+	c.callers = append(c.callers, &caller{adaptive: a, most: 64})
 }
 
 // play lets a time pass. It returns the part of the service that was used, and how many times as long as by itself a
@@ -95,6 +102,11 @@ func (c *crowd) play(d time.Duration) (used, longer float64) {
 	for len(c.ends) > 0 && c.ends[0].ends.Before(until) {
 		call := heap.Pop(&c.ends).(served)
 		c.now = call.ends
+		if call.timer != nil {
+			call.timer()
+			c.fill()
+			continue
+		}
 		c.running--
 		c.done++
 		c.took += c.now.Sub(call.began)
@@ -112,7 +124,7 @@ func (c *crowd) fill() {
 	for more := true; more; {
 		more = false
 		for _, i := range c.rand.Perm(len(c.callers)) {
-			if p := c.callers[i]; p.busy < min(p.force, p.most) {
+			if p := c.callers[i]; p.busy < min(p.allowed(), p.most) {
 				p.begin(c.now.Add(p.clock))
 				c.queue = append(c.queue, served{by: p, began: c.now})
 				more = true
@@ -200,6 +212,19 @@ func TestLaw12AnAdaptiveLimitFollowsTheService(t *testing.T) {
 	})
 }
 
+// A service that takes five times as long is used again within a minute, although its probes are rare: the least limit
+// measures, too.
+func TestLaw12AnAdaptiveLimitSoonFollowsASlowerService(t *testing.T) {
+	for workers := 6; workers <= 10; workers++ {
+		c := newCrowd(t, workers, "deterministic")
+		c.join(t, 1)
+		c.play(time.Minute)
+		c.slower = 5
+		c.play(45 * time.Second)
+		c.want(t, "soon", 30*time.Second, 3)
+	}
+}
+
 // A time that was measured while others overloaded the service doesn't stay.
 func TestLaw12AnAdaptiveLimitRecoversFromAnOverload(t *testing.T) {
 	eachCrowd(t, [][2]int{{8, 1}, {8, 4}}, func(t *testing.T, c *crowd, n int) {
@@ -255,6 +280,38 @@ func TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause(t *testing.T) {
 			}
 			c.play(time.Hour + 3*time.Minute)
 			c.want(t, "after a pause", time.Minute, 3)
+		}
+	})
+}
+
+// A process that stands still in its first calls soon knows how long a call takes.
+func TestLaw12AnAdaptiveLimitOutlivesAPauseAtItsBeginning(t *testing.T) {
+	eachCrowd(t, [][2]int{{8, 1}}, func(t *testing.T, c *crowd, _ int) {
+		c.add(t)
+		c.play(0)
+		for i := range c.ends {
+			c.ends[i].ends = c.ends[i].ends.Add(time.Hour)
+		}
+		c.play(time.Hour + 3*time.Minute)
+		c.want(t, "after a pause at the beginning", time.Minute, 3)
+	})
+}
+
+// Calls that take minutes stop no others, whether they began before a probe or in it.
+func TestLaw12LongCallsStopNoProbe(t *testing.T) {
+	eachCrowd(t, [][2]int{{8, 1}}, func(t *testing.T, c *crowd, _ int) {
+		c.join(t, 1)
+		c.play(2 * time.Minute)
+		p := c.callers[0]
+		long := min(4, p.within(p.limit)/2)
+		for range long { // they need no place of the service
+			p.begin(c.now)
+		}
+		for range 5 {
+			probes := p.probes
+			if c.play(time.Minute); p.probes < probes+2 {
+				t.Errorf("%d probes in a minute beside %d long calls", p.probes-probes, long)
+			}
 		}
 	})
 }

@@ -149,8 +149,8 @@ func TestLaw12AnAdaptiveLimitHoldsItsBounds(t *testing.T) {
 		worldtest.Want(t, "a limit that is off", limits(t, g).MaxInHand, 0)
 		worldtest.WantErr(t, g.Set(guard.Limits{Adaptive: guard.Adaptive{Most: 64}}), nil)
 		worldtest.Want(t, "the bounds in force", g.Limits().Adaptive, guard.Adaptive{Least: 1, Most: 64})
-		time.Sleep(20 * time.Second)
-		if all := limitsFor(t, g, 20*time.Second); all[len(all)/2] < 6 || all[len(all)/2] > 20 {
+		time.Sleep(3 * time.Minute)
+		if all := limitsFor(t, g, 20*time.Second); all[len(all)/2] < 5 || all[len(all)/2] > 24 {
 			t.Errorf("limits from %d to %d after it was off", all[0], all[len(all)-1])
 		}
 	})
@@ -183,6 +183,25 @@ func TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit(t *testing.T) {
 		}
 		worldtest.WantErr(t, stop(), nil)
 		time.Sleep(time.Minute)
+	})
+}
+
+// Calls outside of a worker wait for a place of an adaptive limit, also after a worker has stopped.
+func TestAdaptiveOutsideOfAWorker(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := adaptive(guard.Adaptive{Most: 1})
+		turn, err := g.Turn(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				worldtest.WantErr(t, g.Do(t.Context(), func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil }), nil)
+			})
+		}
+		all.Wait()
 	})
 }
 

@@ -120,7 +120,8 @@
 //     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
 //     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live
 //     one whose probe doesn't end, after twice Probe.Most and the time of a call. Handlers that hang, or do other
-//     things for long, keep no queue from its probe.
+//     things for long, keep no queue from its probe. A call that outlives its context has no place of an adaptive
+//     limit any more. It keeps its slot of all processes, because it may be under way.
 //  8. In any time T, all processes begin at most Rate × T calls and a burst: those of 0.2 seconds, and one for each
 //     process. At most Slots are under way, besides those of a process that has lost its store. The limits of a
 //     process that dies come back within half a minute.
@@ -138,8 +139,9 @@
 //     after a process that is killed between its call and the note of the outcome, or that alone can't reach the
 //     store for 35 seconds.
 //  12. An adaptive limit stays between Least and Most. Under a backlog it leaves the service work all the time. It
-//     follows a service that does more or less, or takes longer. Calls that fail don't move it, nor do calls that
-//     it doesn't bind. No pause of a process, and no clock, stops its measuring.
+//     follows a service that does more or less, or takes longer, within a minute or some more. Calls that fail don't
+//     move it, nor do calls that it doesn't bind. No pause of a process, no clock and no long call stops its
+//     measuring.
 //
 // Elapsed time within one process decides all of this, but for MaxAge, which is the age of a message by two machines'
 // clocks, and for when adaptive limits are measured.

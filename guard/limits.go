@@ -272,6 +272,9 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if stay.over() && (p.rate != nil || p.slots != nil) {
 		return seat{}, 0, byRate // another process makes the call
 	}
+	if p.rate == nil && p.slots == nil {
+		stay = nil // nobody else does
+	}
 	s.parts = p
 	if p.adaptive != nil {
 		if wait, ok := p.adaptive.slots.Take(); !ok && !stay.hold(ctx, most, &s.waited, p.adaptive.slots.Wait) {

@@ -146,7 +146,7 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoub
 	}
 	if mark.Holder != "" {
 		if rest := watch.rest(n.key, etag); rest > 0 {
-			return false, Later(min(rest, onceLook), "a copy of this message is being handled")
+			return false, Later(min(rest, onceLook), "a copy of this message is being handled, or its worker has died")
 		}
 	}
 	if mark.Unknown {

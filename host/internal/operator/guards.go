@@ -84,9 +84,9 @@ func guardsClose(ctx context.Context, c *call) error {
 	line.Result = unchanged
 	if before.Open {
 		line.Result = guardClosed
-		text = fmt.Sprintf("Guard %s is closed: its calls go on. It was %s", storage.Quote(name), line.State)
+		text = fmt.Sprintf("Guard %s is closed: its calls go on, but in processes that the service has asked to wait. It was %s", storage.Quote(name), line.State)
 		if !before.Since.IsZero() {
-			text += ", since " + ago(before.Since)
+			text += " for " + age(time.Since(before.Since))
 		}
 		if before.Why != "" {
 			text += ": " + before.Why

@@ -23,7 +23,7 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 		"WRONG the document of guard junk is damaged: the document can't be read", "The next process that looks replaces it",
 		"NOTE the document of limit rate/smtp can't be read")
 	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "smtp open ", `no route \x1b[31m`)
-	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on. It was open, since `, `no route \x1b[31m`)
+	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `, `no route \x1b[31m`)
 	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
 	got := oneLine[guardLine](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
 	worldtest.Want(t, "result and state", got.Result+" "+got.State, "closed corrupt")

@@ -1,0 +1,95 @@
+package main
+
+// adaptives are breaks of the laws of a guard's adaptive limit.
+func adaptives() []mutant {
+	return []mutant{
+		{
+			name: "processes measure for an adaptive limit at different times",
+			file: "guard/adaptive.go",
+			old:  "!wall.Truncate(every).After(a.probed)",
+			new:  "wall.Sub(a.probed) < every",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitFindsWhatTheServiceDoes",
+		},
+		{
+			name: "a shorter time of a call doesn't count for an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  "shorterWeight = 0.5 ",
+			new:  "shorterWeight = 0.0 ",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitFollowsTheService",
+		},
+		{
+			name: "calls that are fewer than an adaptive limit move it",
+			file: "guard/adaptive.go",
+			old:  "	case !pressed:",
+			new:  "	case !pressed && false:",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitThatDoesNotBindStays",
+		},
+		{
+			name: "calls that fail count for an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  "	case told == success:\n",
+			new:  "	default:\n",
+			by:   "guard",
+			test: "TestLaw12FailuresDoNotMoveAnAdaptiveLimit",
+		},
+		{
+			name: "a clock that jumps back stops the measuring for an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  " && !a.probed.After(wall) {",
+			new:  " {",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause",
+		},
+		{
+			name: "a call that hangs keeps its place of an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  "s.stop = context.AfterFunc(ctx, func() {",
+			new:  "s.stop = context.AfterFunc(context.WithoutCancel(ctx), func() {",
+			by:   "guard",
+			test: "TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit",
+		},
+		{
+			name: "long calls keep others from the probe of an adaptive limit",
+			file: "guard/adaptive.go",
+			old:  "return min(a.force+a.before, a.within(a.limit))",
+			new:  "return a.force",
+			by:   "guard",
+			test: "TestLaw12LongCallsStopNoProbe",
+		},
+		{
+			name: "a pause at the beginning is taken for the time of a call",
+			file: "guard/adaptive.go",
+			old:  "	if a.probes == 0 { // the process may",
+			new:  "	if false { // the process may",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitOutlivesAPauseAtItsBeginning",
+		},
+		{
+			name: "an adaptive limit passes its bounds",
+			file: "guard/adaptive.go",
+			old:  "	return min(max(int(limit), a.bounds.Least), a.bounds.Most)\n",
+			new:  "	return max(int(limit), 1)\n",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitHoldsItsBounds",
+		},
+		{
+			name: "the least limit measures nothing",
+			file: "guard/adaptive.go",
+			old:  "leastWeight   = 0.1 ",
+			new:  "leastWeight   = 0.0 ",
+			by:   "guard",
+			test: "TestLaw12AnAdaptiveLimitSoonFollowsASlowerService",
+		},
+		{
+			name: "a call outside of a worker doesn't wait for an adaptive limit",
+			file: "guard/limits.go",
+			old:  "		stay = nil // nobody else does\n",
+			new:  "",
+			by:   "guard",
+			test: "TestAdaptiveOutsideOfAWorker",
+		},
+	}
+}
