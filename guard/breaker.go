@@ -407,14 +407,18 @@ func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
 // service has done another message's call lately. waited is how long ago its last try was at least, in another process;
 // 0: it may have had none.
-func (b *breaker) spend(id string, waited time.Duration) bool {
+func (b *breaker) spend(id string, attempts int, waited time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	within := b.when.Window
 	if waited > 0 { // a success before that may be one of before an outage
 		within = min(within, waited)
 	}
-	return b.messages.failed(id, time.Now(), b.shut, within) && (b.state == closed || b.state == ramping)
+	if !b.messages.failed(id, attempts, time.Now(), b.shut, within) || b.state != closed && b.state != ramping {
+		return false
+	}
+	b.messages.spent(id)
+	return true
 }
 
 // repeat reports that a call may be repeated in place: not if several have failed in a row.

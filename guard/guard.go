@@ -383,7 +383,7 @@ func (g *Guard) spends(m message, fault Fault) bool {
 	if m.Envelope.Attempts > 0 {
 		waited = worker.RetryDelay(m.Envelope.Attempts, m.id)
 	}
-	return g.breaker.spend(m.id, waited) && fault.Kind != Throttled
+	return g.breaker.spend(m.id, m.Envelope.Attempts, waited) && fault.Kind != Throttled
 }
 
 // delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,

@@ -15,10 +15,11 @@ type messages struct {
 	tries *lru.Cache[try]
 }
 
-// try is when a message failed last, and how often since the breaker was shut last.
+// try is when a message failed here last, how often since the breaker was shut last, and its attempts since then.
 type try struct {
-	at    time.Time
-	times int
+	at       time.Time
+	times    int
+	attempts int
 }
 
 func newMessages() messages { return messages{tries: lru.New[try](triesKept, 0)} }
@@ -31,24 +32,33 @@ func (m *messages) succeeded(id string, now time.Time) {
 	m.ok[0] = sighting{id, now}
 }
 
-// failed notes that a message's call has failed. It reports that the service has done another message's call since the
-// last try of this one, or within a time where that isn't known. shut is when the breaker was shut last: what failed
-// before may have failed because the service was away.
-func (m *messages) failed(id string, now, shut time.Time, within time.Duration) bool {
+// failed notes that a message's call has failed, which has spent so many attempts before. It reports that the service
+// has done another message's call since the last try of this one, or within a time where that isn't known, because
+// another process had it. shut is when the breaker was shut last: what failed before may have failed because the
+// service was away.
+func (m *messages) failed(id string, attempts int, now, shut time.Time, within time.Duration) bool {
 	last, known := m.tries.Get(id)
-	if !known {
-		last.at = now.Add(-within)
+	since := last.at
+	if earliest := now.Add(-within); since.Before(earliest) && attempts > last.attempts || !known {
+		since = earliest
 	}
 	times := 1
 	if known && last.at.After(shut) {
 		times += last.times
 	}
-	m.tries.Add(id, try{now, times}, len(id))
 	other := m.ok[0]
 	if other.id == id {
 		other = m.ok[1]
 	}
-	return other.at.After(last.at)
+	m.tries.Add(id, try{now, times, attempts}, len(id))
+	return other.at.After(since)
+}
+
+// spent notes that the last failure of a message is an attempt.
+func (m *messages) spent(id string) {
+	last, _ := m.tries.Get(id)
+	last.attempts++
+	m.tries.Add(id, last, len(id))
 }
 
 // news is a channel for those that wait for a change. Its callers hold a mutex.

@@ -58,10 +58,11 @@ func TestAnOutageOfTenMinutes(t *testing.T) {
 // last attempt, which another process has seen.
 func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		tried := func(n int) context.Context {
-			e := channel.Envelope{ID: id(n), Kind: "test.job.v1", Time: time.Now(), Attempts: 1}
+		after := func(id string, attempts int) context.Context {
+			e := channel.Envelope{ID: id, Kind: "test.job.v1", Time: time.Now(), Attempts: attempts}
 			return post.WithDelivery(t.Context(), &e, "jobs", nil, 2, nil)
 		}
+		tried := func(n int) context.Context { return after(id(n), 1) }
 		g := quiet()
 		_ = g.Do(handling(t, id(100), 1), ends(nil))
 		time.Sleep(5 * time.Second)
@@ -70,6 +71,20 @@ func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 		_ = g.Do(handling(t, id(100), 1), ends(nil))
 		time.Sleep(500 * time.Millisecond)
 		wantAction(t, "another's call was done since", g.Do(tried(3), ends(errDown)), handlers.TryAgain)
+
+		later := func() { // a message is done, and 10 seconds pass
+			time.Sleep(time.Millisecond)
+			_ = g.Do(handling(t, id(100), 1), ends(nil))
+			time.Sleep(10 * time.Second)
+		}
+		bad := id(4)
+		wantAction(t, "one that is tried here", g.Do(after(bad, 1), ends(errDown)), handlers.TryAgain)
+		later()
+		wantAction(t, "one that was tried elsewhere since", g.Do(after(bad, 3), ends(errDown)), handlers.HandBack)
+		later()
+		wantAction(t, "one that was tried here alone since", g.Do(after(bad, 3), ends(errDown)), handlers.TryAgain)
+		later()
+		wantAction(t, "one that spent its attempt here", g.Do(after(bad, 4), ends(errDown)), handlers.TryAgain)
 	})
 }
 

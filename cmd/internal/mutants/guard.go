@@ -14,7 +14,7 @@ func guards() []mutant {
 		{
 			name: "an attempt is spent while the breaker is open",
 			file: "guard/breaker.go",
-			old:  " && (b.state == closed || b.state == ramping)",
+			old:  " || b.state != closed && b.state != ramping",
 			new:  "",
 			by:   "guard",
 			test: "TestLaw1NoAttemptWhileOpen",
@@ -22,8 +22,8 @@ func guards() []mutant {
 		{
 			name: "an attempt is spent although the service does nobody's call",
 			file: "guard/messages.go",
-			old:  "other.at.After(last.at)",
-			new:  "!last.at.IsZero()",
+			old:  "other.at.After(since)",
+			new:  "!since.IsZero()",
 			by:   "guard",
 			test: "TestLaw1AnAttemptNeedsAServiceThatWorks",
 		},
@@ -42,6 +42,14 @@ func guards() []mutant {
 			new:  "true || at != nil",
 			by:   "guard",
 			test: "TestSlotsThatDoNotBind",
+		},
+		{
+			name: "a message's try in another process doesn't count",
+			file: "guard/messages.go",
+			old:  "since.Before(earliest) && attempts > last.attempts || !known",
+			new:  "!known",
+			by:   "guard",
+			test: "TestLaw1AnAttemptOfAnotherProcess",
 		},
 		{
 			name: "slow calls never open the breaker",
