@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"context"
 	"math"
 	"sync"
 	"time"
@@ -47,11 +46,11 @@ const (
 	shorterWeight = 0.5  // of one that measures a shorter time
 	leastWeight   = 0.1  // of a round with the least limit, in which calls take too long
 
-	queued   = 1.25 // times as long as by itself a call may take with a large limit
-	queuedBy = 0.7  // by the root of the limit it may be more
-	cut      = 0.8  // of the part of a call's time that is too long, the limit is lowered by so much
-	mostCut  = 0.5  // and to this part of it at least
-	growth   = 1.0 / 16
+	queued   = 1.25     // times as long as by itself a call may take with a large limit
+	queuedBy = 0.7      // by the root of the limit it may be more
+	cut      = 0.8      // of the part of a call's time that is too long, the limit is lowered by so much
+	mostCut  = 0.5      // and to this part of it at least
+	growth   = 1.0 / 16 // a part of the limit, by which it grows, or by 1
 )
 
 // adaptive finds the limit of [Adaptive]. It measures the times of calls in rounds of one limit each.
@@ -71,7 +70,7 @@ type adaptive struct {
 	base     float64   // seconds of a call without a queue; 0: not known
 	busy     int       // calls under way
 	before   int       // of them, since before the probe
-	begun    time.Time // when it began
+	begun    time.Time // when the probe began, or the round after it
 	round
 }
 
@@ -124,48 +123,6 @@ func (q *quota) adapt(made *parts, bounds Adaptive) (err error) {
 func (q *quota) press(all int) {
 	if p := q.parts.Load(); p != nil && p.adaptive != nil {
 		p.adaptive.press(all)
-	}
-}
-
-// teach notes what a call tells of the service, for an adaptive limit.
-func (p *permit) teach(b *breaker, told outcome) {
-	if s := &p.seat; s.parts != nil && s.parts.adaptive != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		s.told, s.away = told, p.place != nil || p.epoch != b.epoch
-	}
-}
-
-// took begins a call that has its slot, or gives the slot back if another limit was reached.
-func (a *adaptive) took(s *seat) {
-	if s.parts == nil {
-		a.slots.Give()
-		return
-	}
-	s.began = time.Now()
-	a.begin(s.began)
-}
-
-// until frees the place of a call when its context ends: the call may never return.
-func (s *seat) until(ctx context.Context, tell func()) {
-	if s.parts == nil || s.parts.adaptive == nil {
-		return
-	}
-	a, began := s.parts.adaptive, s.began
-	s.stop = context.AfterFunc(ctx, func() {
-		a.gave(seat{began: began})
-		tell()
-	})
-}
-
-// returned notes that the call has returned, while its context still holds or has ended by itself.
-func (s *seat) returned() { s.freed = s.stop != nil && !s.stop() }
-
-// gave ends a call, unless the end of its context did.
-func (a *adaptive) gave(s seat) {
-	if a != nil && !s.freed {
-		a.end(s.began, time.Now(), s.told, s.away)
-		a.slots.Give()
 	}
 }
 
@@ -323,12 +280,13 @@ func (a *adaptive) allow(limit float64, now time.Time) {
 		force, a.before = a.within(a.limit/probePart), a.busy
 	}
 	a.restart(now)
-	if force != a.force {
-		a.force, a.skip = force, a.busy
-	}
-	if a.probing {
+	switch {
+	case a.probing:
 		a.skip = a.busy + force // calls of the probe, too, that begin beside those of before
+	case force != a.force:
+		a.skip = a.busy
 	}
+	a.force = force
 	a.put()
 }
 

@@ -405,8 +405,8 @@ func (b *breaker) shutFor() (wait time.Duration, shut bool) {
 }
 
 // spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
-// service has done another message's call lately. waited is how long ago its last try was at least, in another process;
-// 0: it may have had none.
+// service has done another message's call lately. attempts were spent before. waited is how long ago its last try was,
+// at least, in another process; 0: it may have had none.
 func (b *breaker) spend(id string, attempts int, waited time.Duration) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -112,18 +112,6 @@ type parts struct {
 	adaptive *adaptive
 }
 
-// seat is what a call has of the limits.
-type seat struct {
-	parts  *parts
-	waited time.Duration // for it
-
-	began time.Time // the rest is for adaptive alone
-	told  outcome
-	away  bool        // the breaker wasn't closed all the time
-	stop  func() bool // keeps the end of the call's context from freeing its place
-	freed bool        // it did
-}
-
 // shortFor is how long a consumer has no more in hand than there are slots, after a call found all in use.
 const shortFor = time.Minute
 

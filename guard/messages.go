@@ -15,7 +15,7 @@ type messages struct {
 	tries *lru.Cache[try]
 }
 
-// try is when a message failed here last, how often since the breaker was shut last, and its attempts since then.
+// try is when a message failed here last, how often since the breaker was shut last, and the attempts spent by then.
 type try struct {
 	at       time.Time
 	times    int

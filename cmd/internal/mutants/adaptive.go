@@ -45,7 +45,7 @@ func adaptives() []mutant {
 		},
 		{
 			name: "a call that hangs keeps its place of an adaptive limit",
-			file: "guard/adaptive.go",
+			file: "guard/seat.go",
 			old:  "s.stop = context.AfterFunc(ctx, func() {",
 			new:  "s.stop = context.AfterFunc(context.WithoutCancel(ctx), func() {",
 			by:   "guard",
