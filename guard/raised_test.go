@@ -33,6 +33,7 @@ func TestLaw10WithSlowCallsAndARaisedConcurrency(t *testing.T) {
 			t.Run(fmt.Sprintf("%v calls a second, %d slots, from %d to %d", cfg.Rate, cfg.Slots, made, to), func(t *testing.T) {
 				inBubble(t, func(t *testing.T) {
 					f := &fleet{t: t, store: worldtest.OpenStore(t, worldtest.Virtual), log: worldtest.NewLog(), took: time.Second}
+					cfg := cfg
 					cfg.Logger = slog.New(f.log)
 					g := guard.New("smtp", cfg)
 					w := worldtest.NewBare(t, f.store, handlers.Config{}, channel.Command[job]("jobs"))
