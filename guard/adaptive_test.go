@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -202,6 +203,32 @@ func TestAdaptiveOutsideOfAWorker(t *testing.T) {
 			})
 		}
 		all.Wait()
+	})
+}
+
+// A worker that leaves waits for no call that waits for a place of an adaptive limit.
+func TestLaw7LeavingAwaitsNoCallOfAnAdaptiveLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		g := adaptive(guard.Adaptive{Most: 1})
+		turn, err := g.Turn(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error)
+		for range 2 {
+			go func() {
+				ended <- g.Do(t.Context(), func(context.Context) error { time.Sleep(100 * time.Millisecond); return nil })
+			}()
+		}
+		synctest.Wait() // one is under way, the other waits
+		began := time.Now()
+		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		if took := time.Since(began); took > 0 {
+			t.Errorf("leaving took %v", took)
+		}
+		for range 2 {
+			worldtest.WantErr(t, <-ended, nil)
+		}
 	})
 }
 

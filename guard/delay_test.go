@@ -3,6 +3,7 @@ package guard_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/textproto"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // handedBack is the context of a handler of a message that was handed back so often.
@@ -81,6 +83,38 @@ func TestLaw6AMessageThatFailsWaitsLonger(t *testing.T) {
 		mail := guard.New("smtp", guard.Config{Fault: guard.SMTP, Logger: quietLogger()})
 		if d := after(t, mail.Do(handedBack(t, 3, 9), ends(&textproto.Error{Code: 450}))); d < 3*time.Minute {
 			t.Errorf("a mailbox that was busy 10 times waits for %v", d)
+		}
+	})
+}
+
+// A message that always fails ends within minutes, whichever of three processes tries it, while each of them has a call
+// done every 6 seconds: what it has waited for an earlier attempt doesn't count.
+func TestLaw1AMessageThatAlwaysFailsEndsSoon(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		seed := rand.Uint64()
+		random := rand.New(rand.NewPCG(seed, 0))
+		for range 300 {
+			fleet, tried := []*guard.Guard{quiet(), quiet(), quiet()}, channel.Envelope{ID: id(1), Kind: "test.job.v1", Time: time.Now()}
+			began, next := time.Now(), time.Now()
+			for n := 2; tried.Attempts < 5; n++ {
+				_ = fleet[random.IntN(3)].Do(handling(t, id(n), 1), ends(nil))
+				time.Sleep(2 * time.Second)
+				if time.Now().Before(next) {
+					continue
+				}
+				ctx := post.WithDelivery(t.Context(), &tried, "jobs", nil, 2, nil)
+				wait := worker.RetryDelay(tried.Attempts+1, tried.ID)
+				switch err := fleet[random.IntN(3)].Do(ctx, ends(errDown)); handlers.Judge(err).Action {
+				case handlers.TryAgain:
+					tried.Attempts++
+				case handlers.HandBack:
+					wait = after(t, err)
+				}
+				next = time.Now().Add(wait)
+			}
+			if took := time.Since(began); took > 4*time.Minute {
+				t.Fatalf("seed %d: it ended after %v", seed, took)
+			}
 		}
 	})
 }

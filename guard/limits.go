@@ -96,7 +96,7 @@ type quota struct {
 	made   parts                     // all that were made with the store, also of limits that are in force no more
 	timer  *time.Timer               // until there is room again
 	turns  int                       // that are open
-	taking sync.RWMutex              // for reading while a call takes its place
+	taking sync.RWMutex              // for reading while a call takes a place that others could use
 	stay   atomic.Pointer[stay]      // of the turns; nil: there was none yet
 	short  atomic.Pointer[time.Time] // when a call found all slots in use
 
@@ -254,14 +254,13 @@ func (q *quota) take(ctx context.Context, most time.Duration) (s seat, wait time
 	if p == nil {
 		return seat{}, 0, byBreaker
 	}
-	q.taking.RLock()
-	defer q.taking.RUnlock()
-	stay := q.stay.Load()
-	if stay.over() && (p.rate != nil || p.slots != nil) {
-		return seat{}, 0, byRate // another process makes the call
-	}
-	if p.rate == nil && p.slots == nil {
-		stay = nil // nobody else does
+	var stay *stay // nil: the call takes nothing that another process could use
+	if p.rate != nil || p.slots != nil {
+		q.taking.RLock()
+		defer q.taking.RUnlock()
+		if stay = q.stay.Load(); stay.over() {
+			return seat{}, 0, byRate // another process makes the call
+		}
 	}
 	s.parts = p
 	if p.adaptive != nil {

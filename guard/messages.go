@@ -15,7 +15,8 @@ type messages struct {
 	tries *lru.Cache[try]
 }
 
-// try is when a message failed here last, how often since the breaker was shut last, and the attempts spent by then.
+// try is when a message failed here last, the attempts spent by then, and how often it failed here since the last one
+// of them and since the breaker was shut last.
 type try struct {
 	at       time.Time
 	times    int
@@ -43,7 +44,7 @@ func (m *messages) failed(id string, attempts int, now, shut time.Time, within t
 		since = earliest
 	}
 	times := 1
-	if known && last.at.After(shut) {
+	if known && attempts == last.attempts && last.at.After(shut) {
 		times += last.times
 	}
 	other := m.ok[0]
@@ -57,7 +58,7 @@ func (m *messages) failed(id string, attempts int, now, shut time.Time, within t
 // spent notes that the last failure of a message is an attempt.
 func (m *messages) spent(id string) {
 	last, _ := m.tries.Get(id)
-	last.attempts++
+	last.attempts, last.times = last.attempts+1, 0
 	m.tries.Add(id, last, len(id))
 }
 

@@ -220,6 +220,14 @@ func guards() []mutant {
 			test: "TestLaw6AMessageThatFailsWaitsLonger",
 		},
 		{
+			name: "a message waits longer for what it failed before another process's attempt",
+			file: "guard/messages.go",
+			old:  "known && attempts == last.attempts && last",
+			new:  "known && last",
+			by:   "guard",
+			test: "TestLaw1AMessageThatAlwaysFailsEndsSoon",
+		},
+		{
 			name: "a throttling stays in one process",
 			file: "guard/record.go",
 			old:  "	case pause > 0 && !f.waits && r.Prober == \"\":",
