@@ -86,8 +86,8 @@ func adaptives() []mutant {
 		{
 			name: "a call outside of a worker doesn't wait for an adaptive limit",
 			file: "guard/limits.go",
-			old:  "		stay = nil // nobody else does\n",
-			new:  "",
+			old:  "	if p.rate != nil || p.slots != nil {\n		q.taking",
+			new:  "	if true {\n		q.taking",
 			by:   "guard",
 			test: "TestAdaptiveOutsideOfAWorker",
 		},
