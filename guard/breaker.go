@@ -428,8 +428,8 @@ func (b *breaker) repeat() bool {
 	return b.state == closed && !b.doubt.spreads(b) && b.window.repeat(b.cfg.Budget, time.Now())
 }
 
-// rest returns how long the breaker stays open, and how often a message has failed here since it was shut last, and since
-// its last attempt.
+// rest returns how long the breaker stays open, and how often a message has failed here since it was shut last and
+// since its last attempt.
 func (b *breaker) rest(id string) (wait time.Duration, failures int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
