@@ -47,13 +47,13 @@ func TestBadOpen(t *testing.T) {
 			wantErr(t, err, storage.ErrInvalid, "a name with a dot is in quotes")
 		}
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{`tags."api.example.com"`: jsonText(`true`)}})
-		wantErr(t, err, settings.ErrRefused, `member tags."api.example.com" can't be decoded into `)
+		wantErr(t, err, settings.ErrRefused, `tags."api.example.com": want a whole number`)
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"tags": jsonText(`{"` + strings.Repeat("x", 17000) + `":1}`)}})
 		wantErr(t, err, storage.ErrTooLarge, "want at most 16384")
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"seats": jsonText(`"many"`)}})
-		wantErr(t, err, settings.ErrRefused, "member seats can't be decoded into int")
+		wantErr(t, err, settings.ErrRefused, "seats: want a whole number")
 		_, err = ledger(t, s).Set(t.Context(), ada, settings.Patch{Set: map[string]jsonText{"mail.from": jsonText(`5`)}})
-		wantErr(t, err, settings.ErrRefused, "can't be decoded into string", "a time has its unit, such as 5s", `as in "5"`)
+		wantErr(t, err, settings.ErrRefused, "mail.from: want a text", "a time has its unit, such as 5s", `as in "5"`)
 	})
 }
 

@@ -105,19 +105,26 @@ func (s *shape[T]) decode(values []byte) (*T, error) {
 	}
 	v, err := jsonform.DecodeStrictly[T](data)
 	if err != nil {
-		if unfit := (*jsonform.TypeError)(nil); errors.As(err, &unfit) {
-			err = errors.New(unfit.InFull())
-		}
-		err = fmt.Errorf("%w: %w", storage.ErrInvalid, err)
-		switch text := err.Error(); {
-		case strings.Contains(text, "unknown member"):
-			err = fmt.Errorf("%w: this program doesn't have it: it is older or newer than the change, or the name is misspelt", err)
-		case strings.HasSuffix(text, "can't be decoded into string"):
-			err = fmt.Errorf(`%w: want a text there: a time has its unit, such as 5s, and a number that is a text has quotes, as in "5"`, err)
-		}
-		return nil, err
+		return nil, inFull(err)
 	}
 	return &v, nil
+}
+
+// inFull says where values don't fit the program's type, and what it wants there.
+func inFull(err error) error {
+	var (
+		unfit   *jsonform.TypeError
+		unknown *jsonform.UnknownError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: %s; this program is older or newer than the change, or the name is misspelt", storage.ErrInvalid, unknown.InFull())
+	case errors.As(err, &unfit) && strings.HasSuffix(unfit.InFull(), ": want a text"):
+		return fmt.Errorf(`%w: %s; a time has its unit, such as 5s, and a number that is a text has quotes, as in "5"`, storage.ErrInvalid, unfit.InFull())
+	case errors.As(err, &unfit):
+		return fmt.Errorf("%w: %s", storage.ErrInvalid, unfit.InFull())
+	}
+	return fmt.Errorf("%w: %w", storage.ErrInvalid, err)
 }
 
 // prepare makes a version ready for a node that runs from, which is nil at its start: it decodes the version, resolves

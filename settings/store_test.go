@@ -198,7 +198,7 @@ func TestAFieldThatAProgramDoesNotHaveIsRefused(t *testing.T) {
 		a := node(t, s, settings.Config{Name: "a"})
 		play := func(s *newer) { s.Music = "jazz" }
 		_, err = b.Propose(t.Context(), ada, play)
-		wantErr(t, err, settings.ErrRefused, `a: this program: `, `unknown member "music": this program doesn't have it: it is older or newer than the change, or the name is misspelt`)
+		wantErr(t, err, settings.ErrRefused, `a: this program: `, `unknown member "music"; want one of half, key, mail, seats, tags, workers; this program is older or newer than the change, or the name is misspelt`)
 		_, err = b.Propose(t.Context(), ada, func(s *newer) { s.Seats, s.Half = 60, 30 }) // the old program need not know of music
 		must(t, err)
 		time.Sleep(time.Second)

@@ -63,7 +63,7 @@ func decodeStrictly[T any](data []byte, known bool) (v T, err error) {
 	err = json.Unmarshal(data, &v, jsonv1.DefaultOptionsV1(), jsontext.AllowInvalidUTF8(false), jsontext.AllowDuplicateNames(false),
 		json.RejectUnknownMembers(known), json.MatchCaseInsensitiveNames(false), jsonv1.ReportErrorsWithLegacySemantics(false))
 	if at := (*json.SemanticError)(nil); errors.Is(err, json.ErrUnknownName) && errors.As(err, &at) {
-		return v, fmt.Errorf("unknown member %q", at.JSONPointer.LastToken())
+		return v, &UnknownError{name: at.JSONPointer.LastToken(), within: dotted(at.JSONPointer.Parent()), known: namesAt(reflect.TypeFor[T](), at.JSONPointer.Parent())}
 	}
 	if err != nil {
 		err = RedactError[T](err)

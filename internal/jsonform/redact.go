@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,12 +54,87 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("%s can't be decoded into %v%s", e.place, e.of, e.cause)
 }
 
-// InFull is the error with the whole path of the member, for JSON whose names are not personal.
+// InFull is the error with the whole path of the place, and with what it wants there. It is for JSON whose names are not
+// personal.
 func (e *TypeError) InFull() string {
-	if len(e.path) == 0 || len(e.path) > 200 {
+	switch want := wanted(e.of.Kind()); {
+	case len(e.path) == 0 || len(e.path) > longestPath:
 		return e.Error()
+	case custom(e.of) || want == "":
+		return fmt.Sprintf("%s can't be decoded into %v", e.path, e.of)
+	case e.of.Kind() == reflect.Struct:
+		return fmt.Sprintf("%s: %s with %s", e.path, strings.TrimPrefix(want, "; "), list(namesAt(e.of, "")))
+	default:
+		return fmt.Sprintf("%s: %s", e.path, strings.TrimPrefix(want, "; "))
 	}
-	return fmt.Sprintf("member %s can't be decoded into %v", e.path, e.of)
+}
+
+// longestPath is the longest path in an error.
+const longestPath = 200
+
+// An UnknownError says that JSON has a member that a type of Go doesn't have.
+type UnknownError struct {
+	name   string
+	within string   // path of the object, names of the JSON included; empty: the whole
+	known  []string // names of the members that the type has there
+}
+
+func (e *UnknownError) Error() string { return fmt.Sprintf("unknown member %q", e.name) }
+
+// InFull is the error with the whole path of the object, and with the members that it may have. It is for JSON whose
+// names are not personal.
+func (e *UnknownError) InFull() string {
+	text := e.Error()
+	if e.within != "" && len(e.within) <= longestPath {
+		text += " in " + e.within
+	}
+	if len(e.known) == 0 {
+		return text
+	}
+	return text + "; want one of " + list(e.known)
+}
+
+// list joins names, which may be too many.
+func list(names []string) string {
+	const most = 30
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + ", …"
+	}
+	return strings.Join(names, ", ")
+}
+
+// namesAt returns the names of the members that a type's JSON may have at a place, in their order; none: any names, or
+// it isn't known.
+func namesAt(t reflect.Type, at jsontext.Pointer) (names []string) {
+	for token := range at.Tokens() {
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		switch k := t.Kind(); {
+		case custom(t):
+			return nil
+		case k == reflect.Struct:
+			m, ok := structureOf(t).find(token)
+			if !ok {
+				return nil
+			}
+			t = m.typ
+		case k == reflect.Map, k == reflect.Slice, k == reflect.Array:
+			t = t.Elem()
+		default:
+			return nil
+		}
+	}
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Struct && !custom(t) {
+		for _, m := range structureOf(t).members {
+			names = append(names, m.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // For is the error for people who don't know the type: name is what they call it.

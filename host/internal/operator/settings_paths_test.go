@@ -31,7 +31,7 @@ func TestSettingsWhoseNamesHaveDots(t *testing.T) {
 		x.want(t, 0, "", "settings", "set", "-of", "fleet", path+"=80")
 		worldtest.Want(t, "in force", n.Now().Rates["api.example.com"].Most, 80)
 		contains(t, "history", x.want(t, 0, "", "settings", "history"), path+" default→80")
-		contains(t, "wrong type", x.want(t, 1, "", "settings", "set", path+"=many"), "member "+path+" can't be decoded into int")
+		contains(t, "wrong type", x.want(t, 1, "", "settings", "set", path+"=many"), path+": want a whole number")
 		contains(t, "no name", x.want(t, 1, "", "settings", "set", `rates."api.example.com.most=1`), "a name with a dot is in quotes")
 		contains(t, "unset", x.want(t, 0, "", "settings", "set", "-default", path), "is in force")
 		worldtest.Want(t, "rates", len(n.Now().Rates), 0)
