@@ -148,7 +148,9 @@ func (all guards) put(now map[string]LiveGuard, log *slog.Logger) {
 			}
 			g.last = next
 			log.Info("the numbers of a guard change", "guard", name, "rate", next.Rate, "slots", next.Slots,
-				"break", fmt.Sprintf("%+v", next.Break), "probe", fmt.Sprintf("%+v", next.Probe), "adaptive", fmt.Sprintf("%+v", next.Adaptive))
+				slog.Group("break", "rate", next.Break.Rate, "of", next.Break.Of, "distinct", next.Break.Distinct, "window", next.Break.Window.String()),
+				slog.Group("probe", "first", next.Probe.First.String(), "most", next.Probe.Most.String()),
+				slog.Group("adaptive", "least", next.Adaptive.Least, "most", next.Adaptive.Most))
 		}
 	}
 }
