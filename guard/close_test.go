@@ -68,7 +68,7 @@ func TestCloseOfAGuardThatIsGone(t *testing.T) {
 		}
 		before, err := guard.Close(t.Context(), s, name)
 		worldtest.WantErr(t, err, nil)
-		want := guard.Status{Name: name, Open: name != "shut", All: name == "open" || name == "junk", Damaged: name == "junk", Why: before.Why}
+		want := guard.Status{Name: name, Open: name != "shut", All: name == "open" || name == "junk", Asks: name == "open", Damaged: name == "junk", Why: before.Why}
 		worldtest.Want(t, name, before, want)
 		again, err := guard.Close(t.Context(), s, name)
 		worldtest.WantErr(t, err, nil)

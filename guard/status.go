@@ -16,6 +16,7 @@ type Status struct {
 	Name    string    // of the guard
 	Open    bool      // no call is let through, or a probe at most
 	All     bool      // for all processes
+	Asks    bool      // the service asks to wait, so it isn't away
 	Since   time.Time // when it opened; zero: it is closed, or that isn't known
 	Why     string    // the error that came last, or that opened it; it may tell more than the public should see
 	Damaged bool      // its document can't be read, and wasn't replaced yet
@@ -28,7 +29,7 @@ func (g *Guard) Status() Status {
 	defer b.mu.Unlock()
 	s := Status{Name: g.name, Open: b.state.shut() || b.state == due, Damaged: g.fleet.bad.Load()}
 	if s.Open {
-		s.All, s.Since, s.Why = g.fleet.forAll.Load(), b.since, b.last
+		s.All, s.Asks, s.Since, s.Why = g.fleet.forAll.Load(), time.Now().Before(b.asked), b.since, b.last
 	}
 	return s
 }
@@ -111,7 +112,7 @@ func Close(ctx context.Context, s *storage.Store, name string) (before Status, e
 func (r record) status(name string) Status {
 	s := Status{Name: name, Open: r.Open || len(r.Ill) > 0}
 	if s.Open {
-		s.All, s.Since, s.Why = r.Open, r.Since, r.Why
+		s.All, s.Asks, s.Since, s.Why = r.Open, r.Open && r.Pause > 0, r.Since, r.Why
 	}
 	return s
 }

@@ -77,6 +77,7 @@ func TestLaw9AThrottlingHoldsForAll(t *testing.T) {
 			if !m.refused(t, 1) {
 				t.Error("a process calls a service that has asked another to wait")
 			}
+			worldtest.Want(t, "the service asks to wait", m.Status().Asks, true)
 		}
 		worldtest.Want(t, "writes of the record", calls.Count("put blob")-before, 1)
 		untilDue(t, b.Guard)

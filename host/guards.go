@@ -20,7 +20,11 @@ func servicesAway(guards map[string]*guard.Guard) (text string) {
 	var away []string
 	for g, its := range queues {
 		if s := g.Status(); s.Open {
-			away = append(away, fmt.Sprintf("; %s is away for %v, and this waits for it: %s", s.Name, time.Since(s.Since).Round(time.Second), strings.Join(its, ", ")))
+			what, since := "has been away for %v", time.Since(s.Since).Round(time.Second)
+			if s.Asks {
+				what = "asked to wait %v ago"
+			}
+			away = append(away, fmt.Sprintf("; %s "+what+", and this waits for it: %s", s.Name, since, strings.Join(its, ", ")))
 		}
 	}
 	slices.Sort(away)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,7 +26,14 @@ func TestServicesAway(t *testing.T) {
 			_ = smtp.Do(t.Context(), func(context.Context) error { return errors.New("secret") })
 		}
 		time.Sleep(500 * time.Millisecond)
-		if got, want := servicesAway(all), "; smtp is away for 1s, and this waits for it: mails, news"; got != want {
+		if got, want := servicesAway(all), "; smtp has been away for 1s, and this waits for it: mails, news"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		_ = crm.Do(t.Context(), func(context.Context) error {
+			return guard.CheckStatus(&http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: http.NoBody})
+		})
+		time.Sleep(3 * time.Second)
+		if got, want := servicesAway(map[string]*guard.Guard{"customers": crm}), "; crm asked to wait 3s ago, and this waits for it: customers"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})

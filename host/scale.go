@@ -60,7 +60,7 @@ func (d demand) useful() (n int64, why string) {
 	case d.waiting <= 0:
 		return 0, "nothing waits"
 	default:
-		return 1, "the service behind the queue is away: one worker asks whether it is back"
+		return 1, "the service behind the queue is away, or asks to wait: one worker asks whether it is back"
 	}
 	rate := scaleBatch / scaleWithin.Seconds()
 	if d.running > 0 {

@@ -33,7 +33,7 @@ func guardVerbs() []*verb {
 	return []*verb{
 		{name: "guards list", about: "list the guards of outside services, open or closed", store: true, run: guardsList, check: checkList, flags: listing("guards", "names"),
 			more: "It lists the guards whose services have ever been in doubt. STATE is closed (calls go on), open (the service is away for all\n" +
-				"processes, and one call after another asks whether it is back), or ill (some processes can't reach it)."},
+				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it)."},
 		{name: "guards close", args: "NAME", least: 1, most: 1, about: "let the calls of a guard go on", store: true, before: checkName, run: guardsClose,
 			words: first(func(c *call) []string { return c.known.names }), names: guardNames,
 			more: "For a service that is known to be back, and for a guard that no program has any more: doctor forgets its outage. Calls begin\n" +
@@ -108,6 +108,10 @@ func (c examination) guardFindings(ctx context.Context) (all []finding, err erro
 	for _, s := range found {
 		f := finding{Severity: wrong, Check: "guards", Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
 			Fix: "Queues wait for it, and lose nothing. One call after another asks whether it is back, if a worker runs. Does the service work for others?"}
+		if s.Asks {
+			f.Severity, f.Text = note, fmt.Sprintf("the service of guard %s asks all processes to wait", s.Name)
+			f.Fix = "Queues wait for it, and lose nothing. Then one call asks whether all may go on, if a worker runs. A Rate keeps below what the service allows."
+		}
 		if s.Damaged {
 			f.Text = fmt.Sprintf("the document of guard %s is damaged", s.Name)
 			f.Fix = "The next process that looks replaces it, and one call asks whether the service is there."

@@ -13,6 +13,7 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	putBlob(t, x.Store, "guards", "smtp", `{"epoch":3,"open":true,"ill":["a","b"],"since":"2026-11-27T12:00:00Z","why":"no route \u001b[31m"}`)
 	putBlob(t, x.Store, "guards", "crm", `{"epoch":1,"ill":["a"]}`)
+	putBlob(t, x.Store, "guards", "map", `{"epoch":1,"open":true,"pause":60000,"why":"429"}`)
 	putBlob(t, x.Store, "guards", "bank", `{"epoch":9}`)
 	putBlob(t, x.Store, "guards", "junk", `{"epoch":`)
 	putBlob(t, x.Store, "shares", "rate/smtp", `{"members":{"a":{}}}`)
@@ -20,14 +21,16 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
 		"WRONG the service of guard smtp is away for all processes, since", `ago): no route \x1b[31m Queues wait for it`,
 		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone",
+		"NOTE the service of guard map asks all processes to wait: 429 Queues wait for it",
 		"WRONG the document of guard junk is damaged: the document can't be read", "The next process that looks replaces it",
 		"NOTE the document of limit rate/smtp can't be read")
-	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "smtp open ", `no route \x1b[31m`)
+	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
 	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `, `no route \x1b[31m`)
 	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
 	got := oneLine[guardLine](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
 	worldtest.Want(t, "result and state", got.Result+" "+got.State, "closed corrupt")
 	x.want(t, 0, "", "guards", "close", "crm")
+	x.want(t, 0, "", "guards", "close", "map")
 	if _, out, _ := x.do(t, "", "doctor"); strings.Contains(out, "guard ") {
 		t.Errorf("doctor still tells of guards: %s", out)
 	}
