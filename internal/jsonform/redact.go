@@ -54,8 +54,8 @@ func (e *TypeError) Error() string {
 	return fmt.Sprintf("%s can't be decoded into %v%s", e.place, e.of, e.cause)
 }
 
-// InFull is the error with the whole path of the place, and with what it wants there. It is for JSON whose names are not
-// personal.
+// InFull is the error with the whole path of the place, and with what the type wants there. It is for JSON whose names
+// are not personal.
 func (e *TypeError) InFull() string {
 	switch want := wanted(e.of.Kind()); {
 	case len(e.path) == 0 || len(e.path) > longestPath:
