@@ -40,6 +40,7 @@
 //
 //   - In any time d a tenant gets Burst + Amount × d/Per requests at most, free repeats apart. Of bytes it gets one
 //     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
+//   - A body that [Door.Serve] has let through costs the bytes that the handler has read, not those that it announced.
 //   - With Quota.Defer that law is about the times at which the work of requests is due. No work is deferred for longer
 //     than Defer, and a repeat's work is never due before that of the request which it repeats.
 //   - With Backlog.Defer, work is due when the queue before it is as long as Within. So it is done within that time

@@ -148,6 +148,27 @@ func (p *Pass) charge(bytes int64) {
 	}
 }
 
+// discharge gives back the bytes that were announced, but for those that came.
+func (p *Pass) discharge(came int64) {
+	s := p.door.shard(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.free || p.ended {
+		return
+	}
+	now := p.door.now()
+	for i := range p.plan.rules {
+		r := &p.plan.rules[i]
+		if r.Unit != Bytes || p.less>>i&1 != 0 {
+			continue
+		}
+		by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))
+		p.own[i] -= by
+		s.lower(p, i, by)
+		*s.given(p, i) += by
+	}
+}
+
 // word returns the word of a tenant's quota, and whether others share it. A newcomer gets one of its own, or where
 // there is no room, the one that the shard's newcomers share. The pointer is good until the next word.
 //

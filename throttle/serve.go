@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 )
 
 // Serve returns a handler that lets requests through to next, or answers them. Put it behind what authenticates: see
@@ -31,9 +32,11 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 		if pass.Degraded() {
 			r = r.WithContext(context.WithValue(r.Context(), degradedKey{}, true))
 		}
-		if r.ContentLength < 0 && r.Body != nil && pass.plan.bytes {
+		if r.ContentLength != 0 && r.Body != nil && pass.plan.bytes {
+			m := &meter{ReadCloser: r.Body, pass: &pass, announced: max(r.ContentLength, 0)}
+			defer m.end() // before the pass ends
 			metered := *r
-			metered.Body = &meter{ReadCloser: r.Body, pass: &pass}
+			metered.Body = m
 			r = &metered
 		}
 		next.ServeHTTP(a, r)
@@ -63,18 +66,30 @@ func (a *answer) ending() Ending {
 	return Spent
 }
 
-// A meter charges a body as it is read. The server may read what the handler has left, when nobody counts any more.
+// A meter charges a body as it is read, or gives back what of the announced length was not. The server may read what
+// the handler has left, when nobody counts any more.
 type meter struct {
 	io.ReadCloser
-	pass *Pass
+	pass      *Pass
+	announced int64 // 0: the body has no length
+	read      atomic.Int64
 }
 
 func (m *meter) Read(b []byte) (int, error) {
 	n, err := m.ReadCloser.Read(b)
 	if n > 0 {
-		m.pass.charge(int64(n))
+		m.read.Add(int64(n))
+		if m.announced == 0 {
+			m.pass.charge(int64(n))
+		}
 	}
 	return n, err
+}
+
+func (m *meter) end() {
+	if read := m.read.Load(); read < m.announced {
+		m.pass.discharge(read)
+	}
 }
 
 // An answer remembers the status, and adds the fields when the status is known.

@@ -61,3 +61,25 @@ func deferrals() []mutant {
 		},
 	}
 }
+
+// bodies are breaks of what bodies of requests cost.
+func bodies() []mutant {
+	return []mutant{
+		{
+			name: "a body that is announced and not sent costs its tenant all of it",
+			file: "throttle/serve.go",
+			old:  "			defer m.end() // before the pass ends\n",
+			new:  "",
+			by:   "throttle",
+			test: "TestLawABodyThatIsNotSentCostsNothing",
+		},
+		{
+			name: "what has come back by itself is given back again",
+			file: "throttle/pass.go",
+			old:  "by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))",
+			new:  "by := min(max(p.own[i]-r.cost(came), 0), now+forever)",
+			by:   "throttle",
+			test: "TestLawWhatIsNotSentGivesNoMore",
+		},
+	}
+}
