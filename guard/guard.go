@@ -26,6 +26,7 @@ type Guard struct {
 	turns    sync.Map // of bool by queue: that a worker has the turn, or that it was told to
 	tally    tally
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
+	setting  sync.Mutex                  // held while the numbers change, so that all are those of one Set
 
 	transports atomic.Bool // there is one that notes what was sent
 	unsure     bool        // a call that never returns may have been done, and may not be made again

@@ -40,6 +40,8 @@ var ErrLimit = errors.New("the limit of calls is reached")
 
 // Limits returns the numbers that are in force in this process.
 func (g *Guard) Limits() Limits {
+	g.setting.Lock()
+	defer g.setting.Unlock()
 	rate, slots, adaptive := g.quota.numbers()
 	b := g.breaker
 	b.mu.Lock()
@@ -60,6 +62,8 @@ func (g *Guard) Set(l Limits) error {
 	if g.fault != nil {
 		return g.fault
 	}
+	g.setting.Lock()
+	defer g.setting.Unlock()
 	cfg := g.cfg
 	cfg.Rate, cfg.Slots, cfg.Adaptive, cfg.Break, cfg.Probe = l.Rate, l.Slots, l.Adaptive, l.Break, l.Probe
 	cfg, err := cfg.withDefaults(g.name)
