@@ -16,7 +16,7 @@ type Pass struct {
 	bytes  int64
 	after  [maxQuotas]int64 // the words since this request's last charge
 	own    [maxQuotas]int64 // what this request has raised them by
-	given  [maxQuotas]int64 // what had been given back in the words' parts of the shard, at that charge
+	given  [maxQuotas]total // what had been given back in the words' parts of the shard, at that charge
 	late   int64            // nanoseconds after at, for which its work is deferred
 	ahead  int64            // nanoseconds by which work that is deferred after it is later
 	shared uint8            // a bit for each word that newcomers share
@@ -103,7 +103,7 @@ func (p *Pass) End(how Ending) {
 	for i := range p.plan.rules {
 		s.lower(p, i, by[i])
 		if p.plan.rules[i].Unit != Concurrent {
-			*s.given(p, i) += by[i]
+			s.given(p, i).add(by[i])
 		}
 	}
 }
@@ -112,13 +112,12 @@ func (p *Pass) End(how Ending) {
 // without the pass. So giving it back gives the tenant no more than it would have without the pass. Other passes that
 // were given back since have lowered the word as well.
 func (s *shard) unpaid(p *Pass, i int, now int64) int64 {
-	since := *s.given(p, i) - p.given[i]
-	return min(p.own[i], max(p.after[i]-since-now, 0))
+	return min(p.own[i], max(p.after[i]-s.given(p, i).since(p.given[i])-now, 0))
 }
 
 // given counts what was given back to the words of a part of the shard, in which p's is. Some words share a count, so
 // that a pass may give back less than it could.
-func (s *shard) given(p *Pass, i int) *int64 {
+func (s *shard) given(p *Pass, i int) *total {
 	return &s.back[p.plan.rules[i].key(p.who.hash)%uint64(len(s.back))]
 }
 
@@ -165,7 +164,7 @@ func (p *Pass) discharge(came int64) {
 		by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))
 		p.own[i] -= by
 		s.lower(p, i, by)
-		*s.given(p, i) += by
+		s.given(p, i).add(by)
 	}
 }
 
@@ -218,7 +217,7 @@ func (s *shard) take(p *Pass, now int64) (violated uint8, wait int64) {
 		}
 		if over := *word - now - r.burst - int64(r.Defer); r.Unit == Requests && over > 0 { // the quota was another one
 			*word -= over
-			*s.given(p, i) += over
+			s.given(p, i).add(over)
 		}
 		cost := r.cost(p.bytes)
 		after, late, w := r.take(*word, now, cost)

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"math/bits"
 	"sync"
 	"time"
 )
@@ -18,8 +19,26 @@ type shard struct {
 	rates   table // of quotas with a time: when the quota is whole again, in nanoseconds since the door's beginning
 	holds   table // of concurrent quotas: requests under way
 	repeats repeats
-	back    [64]int64 // see given
+	back    [64]total // see given
 	_       [64]byte  // so that two locks never share a cache line
+}
+
+// A total is a sum of nanoseconds that never overflows: one body may announce as many as a word can have.
+type total struct{ hi, lo uint64 }
+
+func (t *total) add(n int64) {
+	var carry uint64
+	t.lo, carry = bits.Add64(t.lo, uint64(n), 0)
+	t.hi += carry
+}
+
+// since returns by how much the total has grown, forever at most.
+func (t *total) since(before total) int64 {
+	lo, borrow := bits.Sub64(t.lo, before.lo, 0)
+	if hi := t.hi - before.hi - borrow; hi > 0 || lo > forever {
+		return forever
+	}
+	return int64(lo)
 }
 
 // A table holds a word for each key, in one slice with linear probing. A word that is not above a floor is idle: it

@@ -2,6 +2,7 @@ package throttle_test
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -69,4 +70,42 @@ func TestLawWhatIsNotSentGivesNoMore(t *testing.T) {
 		slow.Wait()
 		want(t, "after the slow body", announced(t, h, "read", 1, 1), 429)
 	})
+}
+
+// Law: a refund never lets a tenant have more, whatever others have got back while its request was under way.
+func TestLawNoRefundIsTooLarge(t *testing.T) {
+	for name, largest := range map[string]func(t *testing.T, d *throttle.Door){
+		"void": func(t *testing.T, d *throttle.Door) {
+			p, x := ask(t, d, throttle.Call{Tenant: "a", Bytes: math.MaxInt64})
+			if p == nil {
+				t.Fatal(x)
+			}
+			p.End(throttle.Void)
+		},
+		"not sent": func(t *testing.T, d *throttle.Door) {
+			want(t, "a body of many years", announced(t, d.Serve(http.HandlerFunc(said)), "413", math.MaxInt64, 0), 413)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				d := newDoor(t, throttle.Config{
+					Tenant: func(*http.Request) string { return "a" },
+					Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}},
+				})
+				all := throttle.Call{Tenant: "a", Bytes: 1000}
+				early, _ := ask(t, d, all)
+				time.Sleep(time.Minute) // it comes back by itself
+				for range 5 {
+					largest(t, d)
+				}
+				if p, x := ask(t, d, all); p == nil {
+					t.Fatal(x)
+				}
+				early.End(throttle.Void)
+				if p, _ := ask(t, d, all); p != nil {
+					t.Error("all of the quota twice")
+				}
+			})
+		})
+	}
 }

@@ -81,5 +81,13 @@ func bodies() []mutant {
 			by:   "throttle",
 			test: "TestLawWhatIsNotSentGivesNoMore",
 		},
+		{
+			name: "what has been given back to others overflows",
+			file: "throttle/table.go",
+			old:  "hi > 0 || lo > forever",
+			new:  "hi > 0 && lo > forever",
+			by:   "throttle",
+			test: "TestLawNoRefundIsTooLarge",
+		},
 	}
 }
