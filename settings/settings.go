@@ -110,7 +110,8 @@ func (s *Settings[T]) State() State {
 // Changing has f called before this node agrees to a change, with what it runs now and what it would run. An error is a
 // no: then the change comes into force nowhere. So is a panic, and a call that doesn't return within [Config.Patience].
 // Its ctx ends then. f isn't called when somebody goes back to an earlier version, nor for a change that came into
-// force while this node didn't answer. The secrets in to are resolved. A nil f says yes.
+// force while this node didn't answer. The secrets in to are resolved. A nil f says yes. Call Changing right after
+// Open: the node answers from then on, without f until it knows that.
 func (s *Settings[T]) Changing(f func(ctx context.Context, from, to T) error) {
 	if f == nil {
 		return
