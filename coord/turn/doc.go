@@ -28,9 +28,10 @@
 //     place: they are taken over, and others go past what they wait for, when one of those has been.
 //  5. A row that isn't the JSON of a turn is replaced when a process has watched it unchanged for 70 seconds. A row of
 //     a newer version is left alone, and its key waits.
-//  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay. Where others wait for a
-//     message, the 30 days begin when it comes again. A new row's first fence is the number of milliseconds since 1970.
-//     So fences go on growing, unless a clock is a month behind, or a key has more than 1,000 turns a second.
+//  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay, and so do turns that somebody
+//     holds, whatever the clocks say. Where others wait for a message, the 30 days begin when it comes again. A new
+//     row's first fence is the number of milliseconds since 1970. So fences go on growing, unless a clock is a month
+//     behind, or a key has more than 1,000 turns a second.
 //  7. A row has at most 16 KB, whatever messages say. Most have some hundred bytes.
 //  8. Others go past what should come first only after [Wait.Count] says so. It counts the rounds of one message that
 //     waits: from when this process refuses it to when the store delivers it again. A queue hands out messages roughly

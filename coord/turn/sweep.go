@@ -58,7 +58,7 @@ func (ts *Turns) sweepFrom(ctx context.Context, from string) (next string) {
 			return from
 		}
 		n, next = n+1, row.Key+"\x00"
-		if d, err := decode(row.Data); err == nil && d.old(time.Now()) {
+		if d, err := decode(row.Data); err == nil && d.old(time.Now()) && ts.isFree(row.Key, d, row.ETag) {
 			_ = ts.table.Delete(ctx, ts.group, row.Key, storage.Condition{IfMatch: row.ETag})
 		}
 	}
@@ -66,6 +66,20 @@ func (ts *Turns) sweepFrom(ctx context.Context, from string) (next string) {
 		return "" // from the beginning
 	}
 	return next
+}
+
+// isFree reports that nobody has the turn of an old row. Where the row names a holder, that is so once this process has
+// seen it unchanged for so long that it could take the turn over: a clock may be wrong, and the holder alive.
+func (ts *Turns) isFree(key string, d document, etag storage.ETag) bool {
+	if d.ID == "" {
+		return true
+	}
+	s, known := ts.seen.get(key)
+	if !known || s.etag != etag {
+		s = s.saw(d, etag, nil)
+		ts.seen.put(key, s)
+	}
+	return s.takenFor() <= 0
 }
 
 // old reports that nobody needs a row any more. A dead process's turn is kept for twice as long: nobody has watched it.

@@ -35,6 +35,14 @@ func turnRows() []mutant {
 			test: "TestLaw6QuietKeysLeaveNothing",
 		},
 		{
+			name: "the row of a turn is swept while its holder lives",
+			file: "coord/turn/sweep.go",
+			old:  " && ts.isFree(row.Key, d, row.ETag) {",
+			new:  " {",
+			by:   "coord/turn",
+			test: "TestLaw1NoClockEndsATurnThatIsHeld",
+		},
+		{
 			name: "two turns of a key have one fence",
 			file: "coord/turn/turns.go",
 			old:  "Fence: s.doc.Fence + 1,",
