@@ -296,8 +296,15 @@ func (f *fleet) facts() facts {
 }
 
 // follow does what the record says, if the breaker hasn't changed meanwhile. A probe that failed anywhere begins the
-// next pause everywhere.
+// next pause everywhere. Its own process's is the longest: that may be the only one that can't reach the service, so
+// the others probe before it.
 func (f *fleet) follow(epoch uint64) {
+	f.mu.Lock()
+	lead := time.Duration(85) // it has looked late
+	if f.hearing != nil {
+		lead = 90
+	}
+	f.mu.Unlock()
 	f.b.mu.Lock()
 	defer f.b.unlock()
 	if f.b.epoch != epoch {
@@ -317,7 +324,7 @@ func (f *fleet) follow(epoch uint64) {
 		if f.pause.After(b.asked) {
 			b.asked = f.pause
 		}
-		b.open(max(b.pace(), time.Until(b.asked))) // the prober alone may come sooner, so that all together probe as one does
+		b.open(max(b.pace()*lead/100, time.Until(b.asked)))
 	case !f.doc.Open && was && (b.state == open || b.state == due) && !b.owed.After(time.Now()):
 		b.heard = append(b.heard, event{kind: recovers, took: time.Since(b.since)})
 		b.ramp()

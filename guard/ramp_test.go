@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -112,5 +113,43 @@ func TestTheRamp(t *testing.T) {
 		synctest.Wait()
 		worldtest.WantErr(t, g.Do(handling(t, id(9), 1), ends(nil)), guard.ErrOpen)
 		close(hold)
+	})
+}
+
+// Law 4 without rings: one process can't reach the service, and has opened the breaker for all, because nobody has
+// heard of it and said otherwise. Processes that start meanwhile soon call, and go on.
+func TestLaw4ProcessesThatStartBesideOneInTrouble(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual))
+		ill := join(t, s)
+		defer ill.leave(t)
+		trip(t, ill.Guard)
+		time.Sleep(10 * time.Second)
+		worldtest.Want(t, "for all", ill.Status().All, true)
+		others := []member{join(t, s), join(t, s)}
+		time.Sleep(100 * time.Millisecond)
+		worldtest.Want(t, "one that starts calls at once", others[0].refused(t, 1), true)
+		const tries = 20 * 60 * 10 // 10 a second
+		done, late := 0, 0
+		for n := range tries {
+			_ = ill.Do(handling(t, id(n), 1), ends(errDown))
+			for i, m := range others {
+				if !m.refused(t, 100_000*(i+1)+n) {
+					if done++; n > tries/10 {
+						late++
+					}
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if done < 2*tries*9/10 || late < 2*tries*89/100 {
+			t.Errorf("%d calls of %d are done, and %d of them after the first two minutes", done, 2*tries, late)
+		}
+		if ill.Status().All || !ill.Open() {
+			t.Errorf("in the end, the breaker of the one in trouble is %+v", ill.Status())
+		}
+		for _, m := range others {
+			m.leave(t)
+		}
 	})
 }

@@ -121,7 +121,7 @@ const (
 func (r record) with(f facts) (record, bool) {
 	next, pause := r, f.milliseconds()
 	if r.Open && f.verdict == done {
-		return record{Epoch: r.Epoch}, true // the service answers, no matter which process had the right to probe
+		return r.answered(f.id), true // no matter which process had the right to probe
 	}
 	mine := r.Prober == f.id || r.Prober == lost && (f.probing || f.verdict != none)
 	if mine && f.probing {
@@ -175,6 +175,16 @@ func (r record) with(f facts) (record, bool) {
 		next.Open, next.Tries, next.Doubt = true, 0, nil
 	}
 	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well) || !maps.EqualFunc(next.Doubt, r.Doubt, failures.same)
+}
+
+// answered returns the record after the service has answered a process. If that one hadn't reported that it fails, it
+// is well: those that fail again at once are in trouble alone.
+func (r record) answered(id string) record {
+	next := record{Epoch: r.Epoch}
+	if len(r.Ill) > 0 && !slices.Contains(r.Ill, id) {
+		next.Well = []string{id}
+	}
+	return next
 }
 
 // doubted returns the record with what a process says of its failures in a row, if that has changed much.

@@ -53,6 +53,13 @@ func TestLaw4Quorum(t *testing.T) {
 	open := record{Epoch: 1, Open: true, Ill: []string{"a", "b"}, Tries: 3}
 	if after, _ := open.with(facts{id: "c", verdict: done}); after.Open || after.Tries > 0 || len(after.Ill) > 0 {
 		t.Errorf("after a call was done: %+v", after)
+	} else if again, _ := after.with(ill("a")); again.Open || len(again.Ill) != 1 {
+		t.Errorf("one that fails again after another's call was done: %+v", again)
+	} else if again, _ := again.with(ill("c")); !again.Open {
+		t.Errorf("the one whose call was done fails, too: %+v", again)
+	}
+	if after, _ := open.with(facts{id: "b", verdict: done}); len(after.Well) > 0 {
+		t.Errorf("after a call of one that had failed was done: %+v", after)
 	}
 	if after, changed := open.with(facts{id: "b"}); changed || !after.Open {
 		t.Errorf("one that is well again closes it for all: %+v", after)

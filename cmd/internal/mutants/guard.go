@@ -228,6 +228,22 @@ func guards() []mutant {
 			test: "TestLaw1AMessageThatAlwaysFailsEndsSoon",
 		},
 		{
+			name: "a process in trouble probes before the others each time",
+			file: "guard/fleet.go",
+			old:  "b.open(max(b.pace()*lead/100,",
+			new:  "b.open(max(b.pace()*2*lead/100,",
+			by:   "guard",
+			test: "TestLaw4ProcessesThatStartBesideOneInTrouble",
+		},
+		{
+			name: "nobody remembers which process the service has answered",
+			file: "guard/record.go",
+			old:  "		next.Well = []string{id}\n",
+			new:  "",
+			by:   "guard",
+			test: "TestLaw4Quorum",
+		},
+		{
 			name: "a throttling stays in one process",
 			file: "guard/record.go",
 			old:  "	case pause > 0 && !f.waits && r.Prober == \"\":",
