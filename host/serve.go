@@ -180,7 +180,7 @@ func (s *service) checkStoreOfSpool(ctx context.Context) error {
 	if st, err := spool.Look(ctx, *s.spool); err != nil || st.Store == "" || st.Waiting+st.Refused == 0 {
 		return nil // opening the spool tells what is wrong with it
 	}
-	return fmt.Errorf("%s is not there, and messages for it wait in %s: put it back. Or let them go to a new store: %s spool release %s", file, *s.spool, s.Name, *s.spool)
+	return fmt.Errorf("%s is not there, and messages for it wait in %s: put it back. Or let them go to a new store: %s spool release %s", file, *s.spool, s.command, boot.ShellWord(*s.spool))
 }
 
 // openSpool opens the spool, and lets the program send through it.

@@ -101,8 +101,12 @@ func TestASpoolWaitsForItsStore(t *testing.T) {
 	}
 	stop()
 	out := newOutput()
-	if code := host.Run(t.Context(), host.Process{Args: args, Stdout: out, Stderr: out}, renting()); code != host.ExitError || !strings.Contains(out.String(), "rents.db is not there, and messages for it wait") {
+	code := host.Run(t.Context(), host.Process{Command: "web", Args: args, Stdout: out, Stderr: out}, renting())
+	if code != host.ExitError || !strings.Contains(out.String(), "rents.db is not there, and messages for it wait") {
 		t.Errorf("got exit code %d and %s, want 1 and that the store isn't there", code, out)
+	}
+	if want := "web spool release " + file; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s, want the command as it is typed: %s", out, want)
 	}
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a new store was made: %v", err)
