@@ -319,9 +319,12 @@ func (b *breaker) throttle(after time.Duration, now time.Time) {
 // open opens the breaker for at least the time that a service asks for, or for the time until the next probe.
 func (b *breaker) open(atLeast time.Duration) {
 	kind := stays
-	if b.state == closed || wasBack(b) {
+	switch {
+	case b.state == closed, wasBack(b):
 		kind, b.since = opened, time.Now()
 		b.doubt.end()
+	case b.state == ramping:
+		kind = relapses
 	}
 	rest := b.pace()
 	if b.state != open { // else the service has only asked for more time

@@ -23,6 +23,7 @@ const (
 	opened eventKind = iota
 	stays            // open
 	recovers
+	relapses // it opens again, soon after
 	isClosed
 	overdue
 	unknown  // a probe told nothing
@@ -49,6 +50,9 @@ func (g *Guard) say(e event) {
 	switch e.kind {
 	case opened:
 		level, line = slog.LevelWarn, "a service fails or asks to wait; its calls pause"
+		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
+	case relapses:
+		level, line = slog.LevelWarn, "a service that answered again fails; its calls pause again"
 		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
 	case stays:
 		level, line = slog.LevelDebug, "a service is still away"

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -34,6 +35,28 @@ func TestASecondOutageIsTold(t *testing.T) {
 		if d := time.Since(g.Status().Since); d > 1200*time.Millisecond {
 			t.Errorf("the first probe is due after %v, want a second", d)
 		}
+	})
+}
+
+// Each line of a service that answers again is followed by one when it fails after all: the last line tells how it is.
+func TestARelapseIsTold(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		log := worldtest.NewLog()
+		g := guard.New("smtp", guard.Config{InPlace: guard.NotInPlace, Logger: slog.New(log)})
+		trip(t, g)
+		for n := range 3 {
+			untilDue(t, g)
+			worldtest.WantErr(t, g.Do(handling(t, id(n), 1), ends(nil)), nil)
+			_ = g.Do(handling(t, id(10+n), 1), ends(errDown))
+			_ = g.Do(handling(t, id(20+n), 1), ends(errDown))
+			wantOpen(t, g, true)
+			worldtest.Want(t, "lines that it answers", log.Count("INFO a service answers again"), n+1)
+			worldtest.Want(t, "lines that it fails after all", log.Count("WARN a service that answered again fails", "probe_in=", "error="), n+1)
+		}
+		worldtest.Want(t, "outages", g.Counts().Opened, 1)
+		untilDue(t, g)
+		_ = g.Do(handling(t, id(1), 1), ends(errDown))
+		worldtest.Want(t, "lines after a probe that fails", log.Count("WARN a service that answered again fails"), 3)
 	})
 }
 
