@@ -1,6 +1,7 @@
 package values
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -155,7 +156,7 @@ func (c *Collection[V]) Idempotent(e *channel.Envelope) bool { return c.cfg.Idem
 
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (c *Collection[V]) Check() error {
-	if err := errors.Join(storage.CheckName(c.name+rowsSuffix), c.fault); err != nil {
+	if err := errors.Join(cmp.Or(storage.CheckName(c.name), storage.CheckName(c.name+rowsSuffix)), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
 	}
 	return nil

@@ -171,7 +171,7 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		channels := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{}).Channels
-		for name, ok := range map[string]bool{"accounts": true, "": false, "Accounts": false, "a--b": false, strings.Repeat("x", 50): false} {
+		for name, ok := range map[string]bool{"accounts": true, "abc": true, "": false, "ab": false, "Accounts": false, strings.Repeat("x", 42): true, "a--b": false, strings.Repeat("x", 50): false} {
 			c := values.New(channels, name, values.Config[Account]{})
 			if err := c.Check(); ok != (err == nil) {
 				t.Errorf("name %q: got %v", name, err)
