@@ -106,8 +106,10 @@
 //     while others wait: the next probe is another one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
-//     open stays shut to itself. Reports that are there when a process starts, and don't change for a minute, are
-//     removed: those that live report again. A document names 200 processes at most.
+//     open stays shut to itself. Without rings nobody may have said that its calls are done, so one process in trouble
+//     may open it for all. Then the others probe before it, and what another's probe has shown counts against it for
+//     a minute. Reports that are there when a process starts, and don't change for a minute, are removed: those that
+//     live report again. A document names 200 processes at most.
 //  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer. Neither does
 //     one that ramps and has no calls. A service that comes and goes costs each process some 10 doubts, and then one in
 //     10 minutes: 2 to 6 writes each, and a read of each process for each write.
