@@ -160,7 +160,7 @@ func TestLaw1TheHistoryOfTurns(t *testing.T) {
 				all.Wait()
 				time.Sleep(10 * time.Minute) // calls that stood still return
 				late.Wait()
-				check(t, h, 15)
+				check(t, h, 8)
 			})
 		})
 	}
