@@ -191,6 +191,9 @@ func ledgerOf(ctx context.Context, c *call) (x settingsCall, err error) {
 	x.coordCall, x.name = coordCall{c}, cmp.Or(c.of, c.Settings)
 	if x.name == "" {
 		names, err := settingsNames(ctx, c)
+		if err == nil && len(names) > 1 {
+			names, err = inUse(ctx, c, names)
+		}
 		if err != nil {
 			return x, err
 		}
@@ -216,6 +219,33 @@ func settingsNames(ctx context.Context, c *call) (names []string, err error) {
 			return nil, err
 		}
 		names = append(names, name)
+	}
+	return names, nil
+}
+
+// inUse leaves out settings that no program has and whose values are all the programs' defaults again: somebody has
+// forced a change under a misspelt name, and taken it back. If no others are left, it returns all.
+func inUse(ctx context.Context, c *call, all []string) (names []string, err error) {
+	for _, name := range all {
+		l, err := settings.At(c.store, name)
+		if err != nil {
+			continue // the blob is none of settings
+		}
+		now, err := l.Current(ctx)
+		if errors.Is(err, storage.ErrInvalid) { // it is damaged, and can be repaired
+			names = append(names, name)
+			continue
+		}
+		nodes, errNodes := l.Nodes(ctx)
+		if err := errors.Join(err, errNodes); err != nil {
+			return nil, err
+		}
+		if string(now.Values) != "{}" || now.Candidate > 0 || len(nodes) > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return all, nil
 	}
 	return names, nil
 }

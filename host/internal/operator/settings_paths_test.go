@@ -59,3 +59,29 @@ func TestDoctorFindsForcedSettings(t *testing.T) {
 		}
 	})
 }
+
+// A misspelt -of with -force can be undone: once its values are back at the defaults, the name stands in nobody's way.
+func TestSettingsUnderAMisspeltNameCanBeTakenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
+		n := openHall(t, x.Store, "hall", "a")
+		x.want(t, 0, "", "settings", "set", "-of", "hall", "seats=50")
+		x.want(t, 0, "", "settings", "set", "-of", "halll", "seats=60", "-force")
+		contains(t, "two", x.want(t, 2, "", "settings", "show"), "there are several settings: add -of with one of hall, halll")
+		x.want(t, 0, "", "settings", "back", "-of", "halll")
+		contains(t, "taken back", x.want(t, 0, "", "settings", "set", "seats=70"), "Settings hall: version 2 is in force.")
+		contains(t, "its history", x.want(t, 0, "", "settings", "history", "-of", "halll"), "back to 0, seats 60→default")
+
+		x.want(t, 0, "", "settings", "set", "-default", "seats")
+		contains(t, "a program has it", x.want(t, 0, "", "settings", "show"), "Settings hall, version 3")
+		if err := n.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		contains(t, "no program has either", x.want(t, 2, "", "settings", "show"), "add -of with one of hall, halll")
+		putBlob(t, x.Store, "settings", "halll/current", "junk")
+		contains(t, "a damaged one counts", x.want(t, 1, "", "settings", "show"), "halll/current")
+		x.want(t, 0, "", "settings", "back", "-to", "1")
+		contains(t, "repaired", x.want(t, 0, "", "settings", "show"), "Settings halll, version 3", `"seats": 60`)
+	})
+}
