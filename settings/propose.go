@@ -125,6 +125,7 @@ type proposal struct {
 	number  int64   // of its version; 0: it has none yet
 	tried   []int64 // all that it has had: a write whose answer was lost may come late
 	dropped int64   // the candidate that it drops; 0: none
+	other   int64   // the candidate whose end it waits for before it begins; 0: none
 	nodes   watch
 	seen    sighting
 	told    func([]Wait) // is told who is waited for; nil: nobody is
@@ -160,6 +161,8 @@ func repeat(ctx context.Context, try func(ctx context.Context) error) error {
 		switch {
 		case err == nil:
 			return nil
+		case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)): // it says what was waited for
+			return err
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case storage.LostRace(err): // somebody else wrote first
@@ -189,7 +192,8 @@ func (p *proposal) begin(ctx context.Context) error {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
 			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"millrace settings back\"", ErrRolling, v)
 		}
-		if e, err := p.await(ctx, d.Candidate.Version, false, Rolling); err != nil && e.Result == "" {
+		p.other = d.Candidate.Version
+		if e, err := p.await(ctx, p.other, false, Rolling); err != nil && e.Result == "" {
 			return err // it has not ended
 		}
 		return p.begin(ctx)
@@ -256,10 +260,15 @@ func (p *proposal) record(ctx context.Context, d document, t tree, backTo *int64
 // version once the answers are complete. While the store fails, it goes on trying.
 func (p *proposal) await(ctx context.Context, version int64, force bool, until Result) (Ending, error) {
 	began, pause, state := time.Now(), quickPause, "being checked"
+	what := fmt.Sprintf("version %d is still", version)
+	if version == p.other {
+		what = fmt.Sprintf("another change, version %d, is still", version)
+	}
 	p.waits = nil
 	for {
 		e, ended, err := p.settle(ctx, version, force && time.Since(began) >= forceAfter)
 		for i, w := range p.waits {
+			p.waits[i].Other = version == p.other
 			if last := began.Add(forceAfter); force && w.Until.After(last) {
 				p.waits[i].Until = last
 			}
@@ -268,7 +277,7 @@ func (p *proposal) await(ctx context.Context, version int64, force bool, until R
 		case ended && (e.Result != Rolling || until == Rolling):
 			return e, e.err()
 		case ctx.Err() != nil:
-			return Ending{Version: version}, fmt.Errorf("version %d is still %s%s: %w", version, state, waitsText(p.waits), context.Cause(ctx))
+			return Ending{Version: version}, fmt.Errorf("%s %s%s: %w", what, state, waitsText(p.waits), context.Cause(ctx))
 		case ended:
 			state, p.waits = "being rolled out", nil
 		case storage.LostRace(err):

@@ -12,6 +12,7 @@ type Wait struct {
 	Until time.Time // it is passed over then, as dead or because the change is forced, unless its row changes
 
 	Version int64 // of the change
+	Other   bool  // it is another change than the proposed one, which waits for it
 }
 
 // String tells people who is waited for, and until when.
@@ -30,7 +31,7 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 	}
 	for _, n := range nodes {
 		if _, answered := n.says(c.Candidate); !answered {
-			all = append(all, Wait{clean(n.Name, maxBy), n.At.Add(n.silence()), c.Candidate})
+			all = append(all, Wait{Node: clean(n.Name, maxBy), Until: n.At.Add(n.silence()), Version: c.Candidate})
 		}
 	}
 	return all
@@ -40,7 +41,7 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 func (w *watch) waits(c candidate) (all []Wait) {
 	for _, s := range w.sorted() {
 		if _, answered := s.node.says(c.Version); !answered && s.dies().After(w.asked) {
-			all = append(all, Wait{clean(s.node.Name, maxBy), s.dies(), c.Version})
+			all = append(all, Wait{Node: clean(s.node.Name, maxBy), Until: s.dies(), Version: c.Version})
 		}
 	}
 	return all

@@ -42,9 +42,15 @@ func TestAChangeSaysForWhomItWaits(t *testing.T) {
 		defer cancel()
 		_, err := l.Set(short, ada, patch)
 		wantErr(t, err, context.DeadlineExceeded, "version 1 is still being checked and waits for far until 00:0", "(in 1m2")
+		if told.Other {
+			t.Errorf("got %+v; want that it is the change that was set", told)
+		}
 
 		_, err = l.Set(t.Context(), ada, patch)
 		wantErr(t, err, settings.ErrUnchanged) // it is that of the first one, which is in force by now
+		if !told.Other {
+			t.Errorf("got %+v; want that another change is waited for", told)
+		}
 		if time.Now().Before(other.Until) || time.Since(told.Until) > 2*time.Second {
 			t.Errorf("far was waited for until %v; want no less than %v, and no more than %v", time.Since(began), other.Until.Sub(began), told.Until.Sub(began))
 		}

@@ -134,9 +134,13 @@ func (c settingsCall) tellWaits(began time.Time) func([]settings.Wait) {
 		for _, w := range waits {
 			names = append(names, w.Node)
 		}
-		if now := strings.Join(names, ","); now != before && time.Since(began) >= quiet {
+		if now := fmt.Sprint(waits[0].Version, names); now != before && time.Since(began) >= quiet {
 			before = now
-			_, _ = fmt.Fprintf(c.progress, "Note: version %d is being checked. %s\n", waits[0].Version, boot.Clean(waitsFor(waits)))
+			what := fmt.Sprintf("version %d", waits[0].Version)
+			if waits[0].Other {
+				what = fmt.Sprintf("another change, version %d,", waits[0].Version)
+			}
+			_, _ = fmt.Fprintf(c.progress, "Note: %s is being checked. %s\n", what, boot.Clean(waitsFor(waits)))
 		}
 	}
 }

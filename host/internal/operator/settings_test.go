@@ -177,6 +177,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		contains(t, "checking", x.want(t, 0, "", "settings", "history"), "2 checking", "seats 60→70")
 		contains(t, "checking as JSON", x.want(t, 0, "", "settings", "history", "-json"), `"result":"checking"`)
 		contains(t, "checking", x.want(t, 0, "", "settings", "show"), "Version 2 is being checked.")
+		contains(t, "another's", x.want(t, 1, "", "settings", "set", "seats=80", "-wait", "5s"), "Note: another change, version 2, is being checked. It waits for", ": another change, version 2, is still being checked and waits for a until")
 		close(hang)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
