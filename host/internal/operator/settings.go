@@ -78,7 +78,7 @@ func settingsVerbs() []*verb {
 				o.limit = 100
 				limitFlag(set, o, "versions")
 			},
-			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out, checking, or not\nproposed (its writer stopped, or another change was first). The results of the last 50 changes are kept. CHANGES has the old and the\nnew value of each path; default is the programs' default. – means that nothing was given."},
+			more: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out, checking, or not\nproposed (its writer stopped, or another change was first). The results of the last 50 changes are kept. CHANGES has the old and the\nnew value of each path; default is the programs' default. REASON is who said no, was ill, was passed over or dropped it, and why.\n– means that nothing was given."},
 		{name: "settings diff", args: "FROM [TO]", least: 1, most: 2, about: "list what is different in two versions", store: true, before: checkDiff, run: settingsDiff, flags: of,
 			more: "Without TO it is the version in force. Version 0 is that of the programs' defaults, and default means that those hold."},
 		{name: "settings status", about: "list the programs that have the settings, and what each runs", store: true, run: settingsStatus, flags: of,

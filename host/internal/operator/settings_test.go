@@ -94,8 +94,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("got %+v and %+v", a.Now(), b.Now())
 		}
 		contains(t, "default", x.want(t, 0, "", "settings", "set", "-default", "seats"), "version 7 is in force")
-		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES 7 in force 0s ago", "seats 60→default 6 in force 1s ago", "too many back to 1, seats 102→60 5 forced",
-			"4 refused", `3 refused`, "seast default→50", "2 refused", "1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60`)
+		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES REASON 7 in force 0s ago", "seats 60→default – 6 in force 1s ago", "too many back to 1, seats 102→60 – 5 forced", "seats 60→102 b: this program: the walls are in the way",
+			"4 refused", `3 refused`, "seast default→50", `this program: invalid argument: unknown member "seast"`, "2 refused", "seats 60→101 b: this program: the walls are in the way 1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60 –`)
 		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
 		if forced := oneLine[settingsVersionLine](t, lines[2]+"\n"); forced.Version != 5 || forced.Result != string(settings.Forced) || forced.Reasons[0].Node != "b" || forced.Base != 1 {
 			t.Errorf("history -json: got %+v", forced)
@@ -278,6 +278,15 @@ func TestHistoryExplainsItself(t *testing.T) {
 			t.Errorf("version %d of %+v: got %q, want %q", tt.version, tt.now, got, tt.want)
 		}
 	}
+}
+
+// The history has the first reason for a result, and counts the others.
+func TestHistoryHasTheFirstReason(t *testing.T) {
+	t.Parallel()
+	two := []settings.Refusal{{Node: "a", Why: strings.Repeat("x", 200)}, {Node: "b"}}
+	worldtest.Want(t, "none", reasonIn(nil), "")
+	worldtest.Want(t, "one", reasonIn(two[1:]), "b: no reason given")
+	worldtest.Want(t, "two", reasonIn(two), "a: "+strings.Repeat("x", 97)+"… (and 1 more)")
 }
 
 // A set that takes long says which program it waits for, and until when: once, and to people only.

@@ -43,7 +43,7 @@ func settingsHistory(ctx context.Context, call *call) error {
 		if err != nil {
 			line.Error, line.Result = err.Error(), corrupt
 		}
-		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), line.Result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v))})
+		rows = append(rows, []string{strconv.FormatInt(v.Number, 10), line.Result, ago(v.At), orUnknown(v.By), short(orUnknown(v.Why)), short(changesOf(v)), orUnknown(reasonIn(line.Reasons))})
 		if c.json {
 			if err := c.out.line(line); err != nil {
 				return err
@@ -55,9 +55,20 @@ func settingsHistory(ctx context.Context, call *call) error {
 	case len(rows) == 0:
 		c.out.printf("No versions: nobody has set anything.\n")
 	default:
-		c.out.table([]string{"VERSION", "RESULT", "WHEN", "BY", "WHY", "CHANGES"}, rows)
+		c.out.table([]string{"VERSION", "RESULT", "WHEN", "BY", "WHY", "CHANGES", "REASON"}, rows)
 	}
 	return nil
+}
+
+// reasonIn is the first of the reasons for a result, and how many others there are.
+func reasonIn(all []settings.Refusal) string {
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return short(all[0].String())
+	}
+	return fmt.Sprintf("%s (and %d more)", short(all[0].String()), len(all)-1)
 }
 
 // noResult tells why a version has no result.
