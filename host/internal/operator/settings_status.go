@@ -105,6 +105,9 @@ func (c settingsCall) tellCandidate(now settings.Current, waits []settings.Wait)
 	switch {
 	case now.Candidate > 0:
 		c.out.printf("\nVersion %d is %s.\n", now.Candidate, boot.Clean(candidateState(now.Rollout)))
+		if r := now.Rollout; r != nil && r.Why != "" {
+			c.out.printf("It goes on when that is over. To change all programs at once instead: %s settings back -of %s, then %s settings set -of %s -now, with the same values.\n", c.Command, c.name, c.Command, c.name)
+		}
 		if len(waits) > 0 {
 			c.out.printf("%s\n", boot.Clean(waitsFor(waits)))
 		}

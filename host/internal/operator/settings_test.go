@@ -229,7 +229,7 @@ func TestSettingsInStages(t *testing.T) {
 		contains(t, "another", x.want(t, 1, "", "settings", "set", "seats=70"), "another change is being rolled out, version 1: wait for its end, or drop it")
 		_ = worldtest.Pause(t.Context(), time.Hour)
 		waits := "the nodes that run it have counted fewer than 100 calls"
-		contains(t, "waits", x.want(t, 0, "", "settings", "status"), "baked 10m0s of 10m0s; it waits: "+waits)
+		contains(t, "waits", x.want(t, 0, "", "settings", "status"), "baked 10m0s of 10m0s; it waits: "+waits+". It goes on when that is over. To change all programs at once instead: millrace settings back -of hall, then millrace settings set -of hall -now, with the same values.")
 		contains(t, "stands still", x.want(t, 4, "", "doctor"), "the roll-out of version 1 of settings hall has stood still for", "in stage 1 of 2: "+waits, "settings back -of hall")
 		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too slow"), "Settings hall: version 1 is rolled back. What was in force stays.")
 		contains(t, "now", x.want(t, 0, "", "settings", "set", "seats=50", "-now"), "Settings hall: version 2 is in force.")
