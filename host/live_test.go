@@ -290,6 +290,22 @@ func TestSettingsThatCanNotBeOpened(t *testing.T) {
 	}
 }
 
+// A program that can't run what is in force names the command as it is typed.
+func TestAProgramThatCanNotRunItsSettingsNamesItsCommand(t *testing.T) {
+	t.Parallel()
+	l := newLively()
+	r := start(t, l.Program, "worker", "-admin=off")
+	<-l.settings
+	worldtest.Want(t, "exit code", r.end(), host.ExitOK)
+	set(t, r, l.Program, "nonsense=1", "-force")
+	out := newOutput()
+	args := []string{"worker", "-admin=off", "-store=sqlite:" + filepath.Join(r.dir, "shop.db")}
+	worldtest.Want(t, "exit code", host.Run(t.Context(), host.Process{Command: "shopd", Args: args, Stdout: out, Stderr: out}, l.Program), host.ExitError)
+	if want := `go back by "shopd settings back -of shop"`; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+}
+
 func orders(n int) (all []channel.Message) {
 	for range n {
 		all = append(all, order{Item: "cup"})

@@ -221,7 +221,7 @@ func sameFile(a, b string) bool {
 func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err error) {
 	if s.Start != nil {
 		if err := s.Start(ctx, a); err != nil {
-			return nil, err
+			return nil, boot.AsTyped(err, s.command)
 		}
 		if a.bake > 0 && a.live == nil {
 			return nil, &boot.UsageError{Err: errors.New("-bake: this program has no settings that change while it runs; leave the flag out")}

@@ -15,7 +15,7 @@ func enter[T any](ctx context.Context, s *follower[T]) error {
 	for {
 		d := s.seen.doc
 		if err := s.run(d.Stable, d.Values); err != nil {
-			err = fmt.Errorf("version %d is in force, and this program can't run it; go back by \"millrace settings back\", set what fits it, or start a program that can: %w", d.Stable, err)
+			err = fmt.Errorf("version %d is in force, and this program can't run it; go back by \"settings back -of %s\", set what fits it, or start a program that can: %w", d.Stable, s.name, err)
 			if !s.beaten.IsZero() {
 				_ = s.remove(ctx, s.id) // else others wait for it until it counts as dead
 			}

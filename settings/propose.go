@@ -190,7 +190,7 @@ func (p *proposal) begin(ctx context.Context) error {
 	p.dropped = 0
 	if d.Candidate != nil && !p.force {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
-			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"millrace settings back\"", ErrRolling, v)
+			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"settings back -of %s\"", ErrRolling, v, p.name)
 		}
 		p.other = d.Candidate.Version
 		if e, err := p.await(ctx, p.other, false, Rolling); err != nil && e.Result == "" {

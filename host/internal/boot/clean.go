@@ -38,6 +38,25 @@ func CleanLines(s string) string {
 	return strings.Join(all, "\n")
 }
 
+// AsTyped puts a program's command in front of the verbs that an error of package settings tells of: that package
+// doesn't know it.
+func AsTyped(err error, command string) error {
+	if err == nil {
+		return nil
+	}
+	return &typedError{err, strings.NewReplacer(`"settings back `, `"`+command+` settings back `, `"settings set `, `"`+command+` settings set `).Replace(err.Error())}
+}
+
+// typedError is an error with another text.
+type typedError struct {
+	err  error
+	text string
+}
+
+func (e *typedError) Error() string { return e.text }
+
+func (e *typedError) Unwrap() error { return e.err }
+
 // CleanJSON is Clean for JSON. The JSON keeps its meaning, because unprintable characters occur in strings only.
 func CleanJSON(raw []byte) string {
 	var b strings.Builder

@@ -145,7 +145,7 @@ func (t tool) tell(w io.Writer, err error) int {
 	case errors.As(err, &none):
 		code = exitNothing
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s\n", t.Command, boot.CleanLines(err.Error())) // the exit code tells as well
+	_, _ = fmt.Fprintf(w, "%s: %s\n", t.Command, boot.CleanLines(boot.AsTyped(err, t.Command).Error())) // the exit code tells as well
 	return code
 }
 

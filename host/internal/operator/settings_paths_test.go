@@ -50,7 +50,7 @@ func TestDoctorFindsForcedSettings(t *testing.T) {
 		const text = "NOTE version 1 of settings fleet was forced 0s ago, and no program that runs has it A program that can't run it doesn't start"
 		_, out, _ := x.do(t, "", "doctor")
 		contains(t, "doctor", out, text, "millrace settings back -of fleet takes it back.")
-		if _, err := settings.Open(t.Context(), x.Store, "fleet", fleet{}, settings.Config{}); err == nil || !strings.Contains(err.Error(), "millrace settings back") {
+		if _, err := settings.Open(t.Context(), x.Store, "fleet", fleet{}, settings.Config{}); err == nil || !strings.Contains(err.Error(), `"settings back -of fleet"`) {
 			t.Errorf("a program that can't run it: got %v", err)
 		}
 		x.want(t, 0, "", "settings", "back")

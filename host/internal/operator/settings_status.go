@@ -50,7 +50,7 @@ func settingsStatus(ctx context.Context, call *call) error {
 	}
 	now, err := c.ledger.Current(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(err.Error())) // the rows can be read all the same
+		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(boot.AsTyped(err, c.Command).Error())) // the rows can be read all the same
 	}
 	var rows [][]string
 	for _, n := range nodes {

@@ -81,7 +81,7 @@ func TestSettings(t *testing.T) {
 		if out := x.want(t, 1, "", "settings", "set", "key="+secret); strings.Contains(out, secret) || !strings.Contains(out, "a secret is set by a reference") {
 			t.Errorf("a secret in place of its reference: got %s", out)
 		}
-		contains(t, "null", x.want(t, 1, "", "settings", "set", "seats=null"), "null is no value", "settings set -default seats")
+		contains(t, "null", x.want(t, 1, "", "settings", "set", "seats=null"), "null is no value", `"millrace settings set -default seats"`)
 		contains(t, "null within", x.want(t, 1, "", "settings", "set", `mail={"rate":null}`), "null is no value")
 		contains(t, "twice", x.want(t, 2, "", "settings", "set", "seats=1", "seats=2"), `"seats" is set twice`)
 		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=1", "-default", "seats"), `"seats" is set twice`)
@@ -181,8 +181,9 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		close(hang)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		putBlob(t, x.Store, "settings", "hall/current", "junk \x1b[31m")
-		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "millrace settings back" with -to VERSION`)
-		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", "2 unknown ")
+		x.tool.Command = "shop"
+		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "shop settings back -of hall" with -to VERSION`)
+		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", `by "shop settings back -of hall"`, "2 unknown ")
 		contains(t, "damaged, as JSON", x.want(t, 0, "", "settings", "history", "-json"), `"result":"unknown"`)
 		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
@@ -226,7 +227,7 @@ func TestSettingsInStages(t *testing.T) {
 		if line.Rollout == nil || line.Rollout.Stage != 0 || len(line.Rollout.Stages) != 2 {
 			t.Errorf("got %+v", line.Rollout)
 		}
-		contains(t, "another", x.want(t, 1, "", "settings", "set", "seats=70"), "another change is being rolled out, version 1: wait for its end, or drop it")
+		contains(t, "another", x.want(t, 1, "", "settings", "set", "seats=70"), "another change is being rolled out, version 1: wait for its end, or drop it by \"millrace settings back -of hall\"")
 		_ = worldtest.Pause(t.Context(), time.Hour)
 		waits := "the nodes that run it have counted fewer than 100 calls"
 		contains(t, "waits", x.want(t, 0, "", "settings", "status"), "baked 10m0s of 10m0s; it waits: "+waits+". It goes on when that is over. To change all programs at once instead: millrace settings back -of hall, then millrace settings set -of hall -now, with the same values.")

@@ -21,7 +21,7 @@ func settingsHistory(ctx context.Context, call *call) error {
 	}
 	now, err := c.ledger.Current(ctx)
 	if err != nil {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(err.Error())) // the versions can be read all the same
+		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(boot.AsTyped(err, c.Command).Error())) // the versions can be read all the same
 	}
 	ended := map[int64]settings.Ending{}
 	for _, e := range now.Ended {

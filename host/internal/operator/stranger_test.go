@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,7 +140,7 @@ func (x *stranger) doOn(t *testing.T, s *storage.Store, input string, args ...st
 	t.Helper()
 	var printed, said strings.Builder
 	tl := tool{x.tool}
-	tl.Command = "millrace"
+	tl.Command = cmp.Or(x.tool.Command, "millrace")
 	v, opt, rest, err := tl.parse(args)
 	c := &call{tool: tl, options: opt, args: rest, out: newOutput(&printed), progress: &said, in: strings.NewReader(input), process: boot.Process{Getenv: func(string) string { return "" }}}
 	if err == nil && v.before != nil {
