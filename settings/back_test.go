@@ -105,7 +105,7 @@ func TestBackGoesOnlyWhereItWas(t *testing.T) {
 		_, err = l.Back(t.Context(), 1, ada)
 		wantErr(t, err, settings.ErrNever)
 		_, err = l.Back(t.Context(), 99, ada)
-		wantErr(t, err, settings.ErrNever)
+		wantErr(t, err, storage.ErrNotFound, "there is no version 99")
 		e, err := l.Back(t.Context(), 2, ada)
 		must(t, err)
 		time.Sleep(time.Second)

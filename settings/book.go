@@ -141,6 +141,9 @@ func (b book) readVersion(ctx context.Context, n int64) (Version, error) {
 	ctx, cancel := call.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := b.blobs.Get(ctx, b.version(n), "")
+	if errors.Is(err, storage.ErrNotFound) {
+		return Version{}, fmt.Errorf("%w: there is no version %d", storage.ErrNotFound, n)
+	}
 	if err != nil {
 		return Version{}, err
 	}

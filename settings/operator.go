@@ -302,8 +302,9 @@ func membersOf(v any) iter.Seq2[string, any] {
 
 // Back puts an earlier version into force again, under a new number, and drops a change that is being checked or rolled
 // out. It asks no node, because that version was in force before. A node that can't run it now keeps what it has, and
-// says so in its row. A version that is not known to have been in force is [ErrNever]; set its values again instead. Of
-// the versions before the last 50 changes only those on the line of what is in force are known.
+// says so in its row. A version that isn't there is storage.ErrNotFound. One that is not known to have been in force is
+// [ErrNever]; set its values again instead. Of the versions before the last 50 changes only those on the line of what
+// is in force are known.
 //
 // A negative version undoes the last change: one that is being checked or rolled out is dropped, and what was in force
 // stays. Otherwise the version before that in force is. If the values of the version are in force already, Back only
@@ -349,7 +350,9 @@ func (p *proposal) back(ctx context.Context, version int64) error {
 	}
 	known, err := p.wasInForce(ctx, d, version)
 	if err == nil && !known {
-		err = fmt.Errorf("version %d: %w", version, ErrNever)
+		if _, err = p.readVersion(ctx, version); err == nil || errors.Is(err, storage.ErrInvalid) {
+			err = fmt.Errorf("version %d: %w", version, ErrNever)
+		}
 	}
 	if err != nil {
 		return err

@@ -51,6 +51,8 @@ func TestLawAChangeIsUndoneByItsNumberOverDamagedVersions(t *testing.T) {
 		damage(t, s, versionKey(newest), versionKey(newest-1), "current")
 		_, err = l.Back(t.Context(), newest, ada)
 		wantErr(t, err, storage.ErrInvalid, fmt.Sprintf("version %d", newest))
+		_, err = l.Back(t.Context(), 99, ada)
+		wantErr(t, err, storage.ErrNotFound, "go back in shop: not found: there is no version 99")
 		if e := back(1, 60); e.Version <= newest {
 			t.Errorf("got %+v, want a version after %d", e, newest)
 		}

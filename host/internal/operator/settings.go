@@ -406,6 +406,9 @@ func settingsBack(ctx context.Context, call *call) error {
 	}
 	e, err := c.ledger.Back(ctx, c.to, settings.Note{By: c.author(), Why: c.why})
 	if errors.Is(err, storage.ErrNotFound) {
+		if _, err := c.ledger.Version(ctx, c.to); c.to > 0 && errors.Is(err, storage.ErrNotFound) {
+			return c.noVersion(c.to)
+		}
 		return nothing("%v", err)
 	}
 	return c.ended(e, err)

@@ -114,6 +114,7 @@ func TestSettings(t *testing.T) {
 			contains(t, "no version", x.want(t, 2, "", "settings", "back", "-to", to), "want a version, 0 or more; without -to it undoes the last change")
 		}
 		contains(t, "never in force", x.want(t, 1, "", "settings", "back", "-to", "2"), "this version never was in force")
+		contains(t, "none to go back to", x.want(t, 3, "", "settings", "back", "-to", "77"), "millrace: settings hall have no version 77; millrace settings history -of hall lists the versions")
 
 		openHall(t, x.Store, "kitchen", "c")
 		contains(t, "another", x.want(t, 0, "", "settings", "set", "seats=2", "-of", "kitchen"), "Settings kitchen: version 1 is in force.")
@@ -185,6 +186,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		contains(t, "damaged", x.want(t, 1, "", "settings", "show"), `go back by "shop settings back -of hall" with -to VERSION`)
 		contains(t, "damaged", x.want(t, 0, "", "settings", "history"), "Note: settings: read hall", `by "shop settings back -of hall"`, "2 unknown ")
 		contains(t, "damaged, as JSON", x.want(t, 0, "", "settings", "history", "-json"), `"result":"unknown"`)
+		contains(t, "none to repair it", x.want(t, 3, "", "settings", "back", "-to", "77"), "shop: settings hall have no version 77; shop settings history -of hall lists the versions")
 		contains(t, "repaired", x.want(t, 0, "", "settings", "back", "-to", "1"), "version 3 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		if a.Now().Seats != 60 || a.State().Version != 3 {

@@ -106,6 +106,10 @@ func changesOf(v settings.Version) string {
 	return strings.Join(parts, ", ")
 }
 
+func (c settingsCall) noVersion(version int64) error {
+	return nothing("settings %s have no version %d; %s settings history -of %s lists the versions", c.name, version, c.Command, c.name)
+}
+
 // settingsDiff prints what is different in two versions.
 func settingsDiff(ctx context.Context, call *call) error {
 	c, err := foundLedger(ctx, call)
@@ -127,7 +131,7 @@ func settingsDiff(ctx context.Context, call *call) error {
 	}
 	for _, v := range versions {
 		if _, err := c.ledger.Version(ctx, v); errors.Is(err, storage.ErrNotFound) {
-			return nothing("settings %s have no version %d; %s settings history -of %s lists the versions", c.name, v, c.Command, c.name)
+			return c.noVersion(v)
 		}
 	}
 	all, err := c.ledger.Difference(ctx, versions[0], versions[1])
