@@ -58,7 +58,7 @@ func (c cached) save(path string) error {
 }
 
 // errNoCache is the error of a node that has no cache, or never wrote it.
-var errNoCache = fmt.Errorf("%w: there is no cache; start the program while the store answers, or let it start with the defaults (settings.Config.Offline)", storage.ErrNotFound)
+var errNoCache = fmt.Errorf("%w: there is no cache", storage.ErrNotFound)
 
 // load reads the cache of a name.
 func load(path, name string) (cached, error) {
@@ -74,7 +74,7 @@ func load(path, name string) (cached, error) {
 	}
 	c, err := parseCache(data, name)
 	if err != nil {
-		return cached{}, fmt.Errorf("the cache file %s: %w; delete the file, and start the program while the store answers", storage.Quote(path), err)
+		return cached{}, fmt.Errorf("the cache file %s: %w; delete the file", storage.Quote(path), err)
 	}
 	return c, nil
 }

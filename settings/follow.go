@@ -79,8 +79,10 @@ func (s *follower[T]) begin(ctx context.Context) error {
 		if err != nil {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "starting with the default settings", slog.Any("error", errors.Join(err, fault)))
 		}
-	default:
+	case err == nil, errors.Is(err, storage.ErrInvalid): // the store does answer, and err says what to do
 		return errors.Join(err, fault)
+	default:
+		return errors.Join(err, fmt.Errorf("%w; start the program while the store answers, or let it start with the defaults (settings.Config.Offline)", fault))
 	}
 	if err == nil {
 		if s.source == FromDefaults && s.cfg.Cache != "" { // for a start while the store is away

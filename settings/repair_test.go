@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,20 @@ func TestLawAChangeIsUndoneByItsNumberOverDamagedVersions(t *testing.T) {
 	})
 }
 
+// A program that finds a damaged document, and has no cache, is told how to mend that, and not to wait for the store.
+func TestTheErrorOfADamagedDocumentSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		propose(t, node(t, s, settings.Config{Name: "a"}), 60)
+		damage(t, s, "current")
+		_, err := settings.Open(t.Context(), s, name, defaults(), settings.Config{Cache: filepath.Join(t.TempDir(), "none")})
+		wantErr(t, err, storage.ErrInvalid, `go back by "settings back -of shop" with -to VERSION`, "there is no cache")
+		if strings.Contains(err.Error(), "while the store answers") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // The error of a cache that is damaged, or another one's, names its file.
 func TestTheErrorOfADamagedCacheNamesItsFile(t *testing.T) {
 	t.Parallel()
@@ -81,7 +96,7 @@ func TestTheErrorOfADamagedCacheNamesItsFile(t *testing.T) {
 		for what, body := range map[string]string{"digest": string(kept[:len(kept)-9]) + `AAAAAAA"}`, "cache file": "junk"} {
 			must(t, os.WriteFile(path, []byte(body), 0o600))
 			_, err := settings.Open(t.Context(), link.Store, name, defaults(), settings.Config{Cache: path})
-			wantErr(t, err, storage.ErrInvalid, what, path, "delete the file")
+			wantErr(t, err, storage.ErrInvalid, what, path, "delete the file; start the program while the store answers")
 		}
 	})
 }

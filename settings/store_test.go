@@ -119,7 +119,7 @@ func TestANodeStartsFromItsCache(t *testing.T) {
 			t.Errorf("after %v: %+v", time.Since(began), st)
 		}
 		_, err = settings.Open(t.Context(), l.Store, name, defaults(), settings.Config{})
-		wantErr(t, err, storage.ErrUnavailable, "there is no cache")
+		wantErr(t, err, storage.ErrUnavailable, "there is no cache; start the program while the store answers")
 		off := node(t, l.Store, settings.Config{Offline: true})
 		wantSeats(t, 40, off)
 		l.Restore()
