@@ -120,10 +120,13 @@ func (c settingsCall) tellCandidate(now settings.Current, waits []settings.Wait)
 // waitsFor tells people which programs have yet to answer.
 func waitsFor(waits []settings.Wait) string {
 	var all []string
+	then := ""
 	for _, w := range waits {
-		all = append(all, w.String())
+		if all = append(all, w.String()); time.Now().Before(w.Until) { // else the text of that one says so
+			then = " One that has not looked again by then is passed over."
+		}
 	}
-	return "It waits for the answer of " + strings.Join(all, ", ") + ". One that has not looked again by then is passed over."
+	return "It waits for the answer of " + strings.Join(all, ", ") + "." + then
 }
 
 // quiet is how long set waits for answers before it says whose.

@@ -310,6 +310,19 @@ func TestSetSaysForWhomItWaits(t *testing.T) {
 	})
 }
 
+// The text says once what becomes of a program that doesn't answer, whether its time is over or not.
+func TestWhoIsPassedOverIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for after, want := range map[time.Duration]string{
+			time.Minute:  "It waits for the answer of far until 00:01:00Z (in 1m0s). One that has not looked again by then is passed over.",
+			-time.Minute: "It waits for the answer of far, which should have looked again by 23:59:00Z, and is passed over three polls after others have seen its last look.",
+		} {
+			worldtest.Want(t, after.String(), waitsFor([]settings.Wait{{Node: "far", Until: time.Now().Add(after)}}), want)
+		}
+	})
+}
+
 // A signal ends a set at once. It says that the change goes on without it, which is so, and how to look and to undo it.
 func TestASetThatASignalStops(t *testing.T) {
 	t.Parallel()
