@@ -106,6 +106,19 @@ func TestFlagsFaults(t *testing.T) {
 	}
 }
 
+// A value may be a whole file by mistake: an error shows its beginning.
+func TestFlagsCutLongValues(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("7", 3000)
+	for name, args := range map[string][]string{"flag": {"-seats=" + long}, "environment": nil} {
+		f := boot.NewFlags("test", "", env("MILLRACE_SEATS="+long))
+		f.Int("seats", 40, 1, 100, "seats")
+		if err := f.Parse(args); err == nil || len(err.Error()) > 200 || !strings.Contains(err.Error(), `7"… (3000 bytes)`) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
 // A flag's value that stands in the wrong place may be secret: no error shows it.
 func TestFlagsHideSecrets(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace-go/millrace/storage"
 )
 
 // Flags are a program's settings: each is a flag and an environment variable. The flag wins over the variable, and
@@ -143,7 +145,7 @@ func (f *Flags) Read(args []string) error {
 			return
 		}
 		if err := f.set.Set(x.Name, v); err != nil {
-			faults = append(faults, fmt.Errorf("environment variable %s: %q: %w", variable, v, err))
+			faults = append(faults, fmt.Errorf("environment variable %s: %s: %w", variable, storage.Quote(v), err))
 		}
 	})
 	if rest := f.set.Args(); len(rest) > 0 {
@@ -157,11 +159,18 @@ func (f *Flags) Read(args []string) error {
 }
 
 // FlagError is an error of package flag without what may be a secret: somebody may have typed a URL or a key in one
-// word with the flag's name.
+// word with the flag's name. A long value is cut.
 func FlagError(err error) error {
 	for _, about := range []string{"flag provided but not defined: -", "bad flag syntax: "} {
 		if word, ok := strings.CutPrefix(err.Error(), about); ok {
 			return errors.New(about + strings.Trim(Word(word), `"`))
+		}
+	}
+	for _, about := range []string{"invalid value ", "invalid boolean value "} {
+		rest, found := strings.CutPrefix(err.Error(), about)
+		quoted, _ := strconv.QuotedPrefix(rest)
+		if value, fault := strconv.Unquote(quoted); found && fault == nil {
+			return errors.New(about + storage.Quote(value) + rest[len(quoted):])
 		}
 	}
 	return err

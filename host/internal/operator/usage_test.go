@@ -18,6 +18,7 @@ func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	w.poison(t, 2, closed)
+	long := strings.Repeat("x", 3000)
 	for _, c := range []struct {
 		args string
 		code int
@@ -38,6 +39,8 @@ func TestExitCodes(t *testing.T) {
 		{"queues list more", 2, `unknown argument "more"`},
 		{"queues list -json=7", 2, `invalid boolean value "7" for -json: want true or false`},
 		{"doctor -lag banana", 2, `invalid value "banana" for flag -lag: want a time, such as 30s, 5m or 1h30m`},
+		{"settings set seats=1 -why " + long, 2, `invalid value "` + long[:80] + `"… (3000 bytes) for flag -why: want at most`},
+		{"queues -json=" + long, 2, `invalid boolean value "` + long[:80] + `"… (3000 bytes) for -json: want true or false`},
 		{"queues -help", 0, "queues list"},
 		{"queues pause mails", 2, "add -why TEXT"},
 		{"queues pause nope -why x", 2, "ledger, mails, months, reservations, schedules, statuses"},
