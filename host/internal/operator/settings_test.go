@@ -221,7 +221,7 @@ func TestSettingsInStages(t *testing.T) {
 		if sum := nodes[0].Now().Seats + nodes[1].Now().Seats; sum != 100 {
 			t.Errorf("got %d seats", sum)
 		}
-		contains(t, "status", x.want(t, 0, "", "settings", "status"), "canary, 0 of 0 calls failed", "Version 1 is being rolled out: stage 1 of 2, 50% of the programs, baked 2m")
+		contains(t, "status", x.want(t, 0, "", "settings", "status"), "canary, 0 of 0 calls failed", "Version 1 is being rolled out: stage 1 of 2, 50% of the programs, baked ")
 		contains(t, "show", x.want(t, 0, "", "settings", "show"), "Version 1 is being rolled out: stage 1 of 2")
 		contains(t, "history", x.want(t, 0, "", "settings", "history"), "1 rolling out")
 		contains(t, "history -json", x.want(t, 0, "", "settings", "history", "-json"), `"result":"rolling out"`)
