@@ -106,7 +106,7 @@ type Break struct {
 // fails, up to Most. Each is spread by up to a fifth either way.
 type Probe struct {
 	First time.Duration `json:"first,omitzero"` // Defaults to 1 second.
-	Most  time.Duration `json:"most,omitzero"`  // Defaults to 30 seconds.
+	Most  time.Duration `json:"most,omitzero"`  // Defaults to 30 seconds, or First where that is more.
 }
 
 const (
@@ -130,7 +130,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 	c.Break.Distinct = cmp.Or(c.Break.Distinct, 5)
 	c.Break.Window = cmp.Or(c.Break.Window, 10*time.Second)
 	c.Probe.First = cmp.Or(c.Probe.First, time.Second)
-	c.Probe.Most = max(cmp.Or(c.Probe.Most, 30*time.Second), c.Probe.First)
+	c.Probe.Most = cmp.Or(c.Probe.Most, max(30*time.Second, c.Probe.First))
 	c.MaxAge = cmp.Or(c.MaxAge, 168*time.Hour)
 	if c.Adaptive.Most > 0 {
 		c.Adaptive.Least = cmp.Or(c.Adaptive.Least, 1)
@@ -158,6 +158,7 @@ func (c *Config) validate(name string) error {
 	want(c.Break.Distinct >= 2 && c.Break.Distinct <= maxDistinct, "Break.Distinct is %d; want 2 to %d: one message alone must not open a breaker", c.Break.Distinct, maxDistinct)
 	want(c.Break.Window >= minWindow && c.Break.Window <= time.Hour, "Break.Window is %v; want %v to %v", c.Break.Window, minWindow, time.Hour)
 	want(c.Probe.First > 0 && c.Probe.Most <= time.Hour, "Probe is %v to %v; want positive times up to %v", c.Probe.First, c.Probe.Most, time.Hour)
+	want(c.Probe.First <= c.Probe.Most, "Probe.First is %v and Probe.Most %v; want First to be the shorter one", c.Probe.First, c.Probe.Most)
 	want(c.MaxAge > 0 && c.MaxAge <= maxAge, "MaxAge is %v; want a time up to %v", c.MaxAge, maxAge)
 	if c.Rate != 0 {
 		want(share.CheckRate(float64(c.Rate)) == nil, "Rate is %v calls a second; want at least %v, or 0 for no limit", float64(c.Rate), share.LeastRate)

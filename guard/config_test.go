@@ -43,6 +43,27 @@ func TestFaultsOfAConfig(t *testing.T) {
 	}
 }
 
+// A first probe that comes later than the last ones is a fault, in code as in live settings. A Most that nobody has set
+// follows First.
+func TestTheFirstProbeIsTheShortest(t *testing.T) {
+	t.Parallel()
+	for probe, want := range map[guard.Probe]string{
+		{}:                                       "",
+		{First: time.Minute}:                     "",
+		{First: time.Minute, Most: time.Minute}:  "",
+		{First: time.Hour, Most: time.Second}:    "Probe.First is 1h0m0s and Probe.Most 1s; want First to be the shorter one",
+		{Most: 500 * time.Millisecond}:           "Probe.First is 1s and Probe.Most 500ms",
+		{First: time.Minute, Most: -time.Second}: "Probe.Most -1s",
+	} {
+		g := guard.New("smtp", guard.Config{Probe: probe})
+		if err := g.Err(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%+v: got %v, want %q", probe, err, want)
+		}
+	}
+	g := guard.New("smtp", guard.Config{Probe: guard.Probe{First: time.Minute}})
+	worldtest.Want(t, "Most", g.Limits().Probe.Most, time.Minute)
+}
+
 // A queue whose messages are fetched and refused again and again, because it has no turn of the guard, is told once.
 func TestAQueueWithoutTheTurnIsTold(t *testing.T) {
 	for name, turn := range map[string]bool{"without": false, "with": true} {
