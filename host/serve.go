@@ -405,7 +405,7 @@ func (s *service) operators(a *App) (http.Handler, error) {
 		mux.Handle("GET /scale", scale)
 	}
 	if plans := processes.Plans(a.Channels.Routes()); len(plans) > 0 {
-		pages, err := processes.Pages(a.Store, plans, a.Log)
+		pages, err := processes.Pages(a.Store, plans, s.command, a.Log)
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ type stuckRow struct {
 }
 
 // stuckRows are the steps that are stuck, with commands to copy. Of many it has the first.
-func stuckRows(s *process.Stream) (all []stuckRow) {
+func stuckRows(s *process.Stream, command string) (all []stuckRow) {
 	const most = 20
 	whole, _, _ := strings.Cut(s.ID, "/")
 	for _, x := range Stuck(s) {
@@ -50,9 +50,9 @@ func stuckRows(s *process.Stream) (all []stuckRow) {
 		}
 		row := stuckRow{StuckStep: x}
 		for _, verb := range []string{"retry", "skip"} {
-			row.Commands = append(row.Commands, fmt.Sprintf("millrace processes %s %s %s -plan %s", verb, boot.ShellWord(s.ID), boot.ShellWord(x.ID), s.Plan))
+			row.Commands = append(row.Commands, fmt.Sprintf("%s processes %s %s %s -plan %s", command, verb, boot.ShellWord(s.ID), boot.ShellWord(x.ID), s.Plan))
 		}
-		row.Commands = append(row.Commands, fmt.Sprintf("millrace processes cancel %s -plan %s", boot.ShellWord(whole), s.Plan))
+		row.Commands = append(row.Commands, fmt.Sprintf("%s processes cancel %s -plan %s", command, boot.ShellWord(whole), s.Plan))
 		all = append(all, row)
 	}
 	return all
@@ -64,13 +64,13 @@ type bar struct{ X, Width, Class, Title string }
 // mostDepth is how deep steps are indented.
 const mostDepth = 9
 
-func newDetail(s *process.Stream, now time.Time) detail {
+func newDetail(s *process.Stream, now time.Time, command string) detail {
 	t := s.Timeline(now)
 	about := About(s, now, clock)
 	about[0] = strings.ToUpper(about[0][:1]) + about[0][1:]
 	d := detail{
 		shown: shown{s.ID + " · " + s.Plan, clock(now)}, Plan: s.Plan, ID: s.ID, Status: string(s.Status), Class: class(s.Status), About: about, Msg: s.Msg, Tags: Tags(s.Tags),
-		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s),
+		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command),
 	}
 	if whole, _, part := strings.Cut(s.ID, "/"); part {
 		d.Whole = link(s.Plan, whole)

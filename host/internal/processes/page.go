@@ -56,11 +56,12 @@ type pages struct {
 	plans   []string
 	lookers map[string]*process.Looker
 	log     *slog.Logger
+	command string // of the program, as typed
 }
 
-// Pages returns the handler of the pages of some plans.
-func Pages(store *storage.Store, plans []string, log *slog.Logger) (http.Handler, error) {
-	p := &pages{store: store, plans: plans, lookers: map[string]*process.Looker{}, log: log}
+// Pages returns the handler of the pages of some plans. They tell of operators' verbs of a program's command.
+func Pages(store *storage.Store, plans []string, command string, log *slog.Logger) (http.Handler, error) {
+	p := &pages{store: store, plans: plans, lookers: map[string]*process.Looker{}, log: log, command: command}
 	for _, plan := range plans {
 		l, err := process.Look(store, plan, "/millrace")
 		if err != nil {
@@ -291,5 +292,5 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, err)
 		return
 	}
-	p.write(w, r, http.StatusOK, showPage, newDetail(s, time.Now()))
+	p.write(w, r, http.StatusOK, showPage, newDetail(s, time.Now(), p.command))
 }

@@ -76,7 +76,7 @@ func onSite(t *testing.T, test func(s *site)) {
 		if err := process.Register(w.Registry, "trip", process.Version(1, plan)); err != nil {
 			t.Fatal(err)
 		}
-		pages, err := processes.Pages(w.Store, processes.Plans(w.Channels.Routes()), slog.New(slog.DiscardHandler))
+		pages, err := processes.Pages(w.Store, processes.Plans(w.Channels.Routes()), "trips", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestShow(t *testing.T) {
 		page := s.get(200, "/processes/trip/t1")
 		s.has("the page", page, `<title>t1 · trip</title>`, `<span class="status on">inprocess</span>`, "<p class=\"about\">Version 1</p>", "40s ago.",
 			`<p>Stuck, until somebody acts:</p> <div class="stuck"><p><strong>walk</strong> <span class="id">02.00001/01</span>: panic: &lt;script&gt;`,
-			`<code>millrace processes retry t1 02.00001/01 -plan trip</code>`, `<code>millrace processes skip t1 02.00001/01 -plan trip</code>`, `<code>millrace processes cancel t1 -plan trip</code>`,
+			`<code>trips processes retry t1 02.00001/01 -plan trip</code>`, `<code>trips processes skip t1 02.00001/01 -plan trip</code>`, `<code>trips processes cancel t1 -plan trip</code>`,
 			`<th scope="row" class="step d0"><span class="title"><span class="name">book</span> <span class="id">01</span></span><span class="remark">after 1 failed attempt: retry after 10s: &lt;script&gt;`,
 			`class="step d2"><span class="title"><span class="name">walk</span> <span class="id">02.00001/01</span>`, "Critical path: ", "Tags: tag=&lt;script&gt;")
 		bars := regexp.MustCompile(`<rect class="(\w+)" x="([\d.]+)%" width="([\d.]+)%"`).FindAllStringSubmatch(page, -1)
@@ -254,7 +254,7 @@ func TestAnswers(t *testing.T) {
 		}
 		link := storagetest.NewLink(s.store)
 		var log bytes.Buffer
-		pages, err := processes.Pages(link.Store, []string{"trip"}, slog.New(slog.NewTextHandler(&log, nil)))
+		pages, err := processes.Pages(link.Store, []string{"trip"}, "trips", slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
