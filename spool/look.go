@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// Look returns what is in the file of a spool, whether a program has it open or not. It changes nothing, and doesn't
-// know what was set aside: that waits, too. Without a file the error matches fs.ErrNotExist.
+// Look returns what is in the file of a spool, whether a program has it open or not. It changes nothing. An entry that
+// was set aside counts as refused until the next start tries it again. Without a file the error matches fs.ErrNotExist.
 func Look(ctx context.Context, path string) (st State, err error) {
 	err = withFile(ctx, path, func(file string, local *storage.Store) error {
 		its, err := readOwner(ctx, local)
@@ -22,6 +22,13 @@ func Look(ctx context.Context, path string) (st State, err error) {
 			return err
 		}
 		st.Program, st.Store = its.Program, its.Store
+		aside := map[string]bool{}
+		for b, err := range local.Blobs(refusals).List(ctx, "") {
+			if err != nil {
+				return fmt.Errorf("spool: %w", err)
+			}
+			aside[b.Key] = true
+		}
 		for b, err := range local.Blobs(container).List(ctx, "") {
 			if err != nil {
 				return fmt.Errorf("spool: %w", err)
@@ -30,10 +37,15 @@ func Look(ctx context.Context, path string) (st State, err error) {
 			if !ok {
 				return notASpool(file, b.Key)
 			}
-			if st.Oldest.IsZero() {
+			st.Bytes += b.Size
+			switch {
+			case aside[b.Key]:
+				st.Refused += e.messages
+				continue
+			case st.Waiting == 0:
 				st.Oldest = b.Modified
 			}
-			st.Waiting, st.Bytes = st.Waiting+e.messages, st.Bytes+b.Size
+			st.Waiting += e.messages
 		}
 		return nil
 	})

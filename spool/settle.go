@@ -179,7 +179,7 @@ func (n remarks) isOut(ctx context.Context, key string) bool {
 	return errors.Is(err, storage.ErrNotFound)
 }
 
-// noteRefusal notes in the file why an entry was set aside, or that it isn't any more. It is for List alone.
+// noteRefusal notes in the file why an entry was set aside, or that it isn't any more. It is for List and Look.
 func (n remarks) noteRefusal(ctx context.Context, e *entry, why error) {
 	ctx, cancel := call.Limit(context.WithoutCancel(ctx), localTime)
 	defer cancel()

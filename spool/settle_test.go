@@ -62,6 +62,9 @@ func TestLaw6ListTellsWhatWasSetAside(t *testing.T) {
 		if e := all[1]; e.Refused != "" || e.Messages[0].ID != key(1) {
 			t.Errorf("got %+v, want the command, which waits", e)
 		}
+		if st, err := Look(t.Context(), w.path); err != nil || st.Waiting != 1 || st.Refused != 1 || st.Bytes != all[0].Bytes+all[1].Bytes || !st.Oldest.Equal(all[1].Kept) {
+			t.Errorf("a look: got %+v %v, want one that waits and one that was refused", st, err)
+		}
 		if err := w.stop(); err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,8 @@ func (c examination) spoolFindings(ctx context.Context) (all []finding, err erro
 type spoolLine struct {
 	File    string     `json:"file"`
 	Waiting int64      `json:"waiting"` // messages
-	Bytes   int64      `json:"bytes"`
+	Refused int64      `json:"refused"` // messages that are set aside
+	Bytes   int64      `json:"bytes"`   // of both
 	Oldest  *time.Time `json:"oldest"`  // when it was kept; null: nothing waits
 	Program string     `json:"program"` // empty: that which opens it next
 	Store   string     `json:"store"`   // of the program; empty: unknown
@@ -64,11 +65,17 @@ func lookIntoSpool(ctx context.Context, c *call) error {
 	case err != nil:
 		return err
 	case c.json:
-		return c.out.line(spoolLine{File: path, Waiting: st.Waiting, Bytes: st.Bytes, Oldest: maybe(st.Oldest), Program: st.Program, Store: st.Store})
+		return c.out.line(spoolLine{File: path, Waiting: st.Waiting, Refused: st.Refused, Bytes: st.Bytes, Oldest: maybe(st.Oldest), Program: st.Program, Store: st.Store})
 	case st.Waiting == 0:
 		c.out.printf("Nothing waits in the spool.\n")
 	default:
-		c.out.printf("%s in the spool, with %d bytes, the oldest for %s.\n", waiting(st.Waiting), st.Bytes, age(time.Since(st.Oldest)))
+		c.out.printf("%s in the spool, the oldest for %s.\n", waiting(st.Waiting), age(time.Since(st.Oldest)))
+	}
+	if st.Refused > 0 {
+		c.out.printf("Set aside: %s. %s spool list %s shows why.\n", count(int(st.Refused), "message"), c.Command, boot.ShellWord(path))
+	}
+	if st.Bytes > 0 {
+		c.out.printf("All have %d bytes.\n", st.Bytes)
 	}
 	if st.Program == "" {
 		c.out.printf("It belongs to the program that opens it next.\n")

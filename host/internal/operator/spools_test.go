@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
@@ -73,9 +74,9 @@ func TestSpoolVerb(t *testing.T) {
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, with", "bytes, the oldest for",
+	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, the oldest for", "All have",
 		"It belongs to program /web for store sqlite ")
-	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.File != path || l.Waiting != 1 || l.Bytes == 0 || l.Oldest == nil || l.Program != "/web" || !strings.HasPrefix(l.Store, "sqlite ") {
+	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.File != path || l.Waiting != 1 || l.Refused != 0 || l.Bytes == 0 || l.Oldest == nil || l.Program != "/web" || !strings.HasPrefix(l.Store, "sqlite ") {
 		t.Errorf("as JSON: got %+v", l)
 	}
 	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
@@ -101,6 +102,54 @@ func TestSpoolVerb(t *testing.T) {
 	contains(t, "a release", x.want(t, 0, "", "spool", "release", path), "The spool belongs to the program that opens it next.")
 	contains(t, "a release as JSON", x.want(t, 0, "", "spool", "release", path, "-json"), `{"file":"`+path+`","result":"released"}`)
 	contains(t, "a released one", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "It belongs to the program that opens it next.")
+}
+
+// The verb spool tells what was set aside from what waits for the store.
+func TestSpoolTellsWhatIsSetAside(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	path := filepath.Join(t.TempDir(), "web.spool")
+	closed := worldtest.OpenStore(t, "")
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open := func(route channel.Route) *spool.Spool {
+		routes, err := channel.NewRoutes(route)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := channel.New(closed, routes, "/web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := spool.Open(t.Context(), path, c, spool.Config{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() }) // again
+		return s
+	}
+	s := open(channel.Command[worldtest.Add]("adds"))
+	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}, worldtest.Add{To: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(channel.Command[wish]("wishes"))
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Run(stopped); err != nil { // it tries to send once
+		t.Fatal(err)
+	}
+	contains(t, "all are set aside", x.want(t, 0, "", "spool", path), "Nothing waits in the spool.", "Set aside: 2 messages. millrace spool list "+path+" shows why.")
+	if err := s.Channels().Send(t.Context(), wish{For: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "one waits", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "Set aside: 2 messages.")
+	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.Waiting != 1 || l.Refused != 2 || l.Oldest == nil {
+		t.Errorf("as JSON: got %+v, want 1 that waits and 2 that were refused", l)
+	}
 }
 
 // Every verb that answers something answers in JSON, too, also one that needs no store.
