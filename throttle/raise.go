@@ -154,11 +154,12 @@ func (x *raiser) look(ctx context.Context) {
 	if level == before {
 		return
 	}
+	severity := slog.LevelWarn
 	if level < before {
-		why = fmt.Sprintf("calm for %v", x.Calm)
+		severity, why = slog.LevelInfo, fmt.Sprintf("calm for %v", x.Calm)
 	}
 	x.level.press(level)
-	x.Logger.LogAttrs(ctx, slog.LevelWarn, "the level of what is left out follows the queues", slog.Int("from", before), slog.Int("to", level), slog.String("why", why))
+	x.Logger.LogAttrs(ctx, severity, "the level of what is left out follows the queues", slog.Int("from", before), slog.Int("to", level), slog.String("why", why))
 }
 
 // stats asks for each queue once.

@@ -108,7 +108,8 @@ func TestLawTheLevelFollowsTheQueue(t *testing.T) {
 		f.take(12)
 		f.after(55*time.Second, 1)
 		f.after(11*time.Second, 0)
-		worldtest.Want(f.t, "lines of changes", f.log.Count("the level of what is left out follows the queues"), 4)
+		worldtest.Want(f.t, "lines of rises", f.log.Count("WARN the level of what is left out follows the queues"), 2)
+		worldtest.Want(f.t, "lines of falls", f.log.Count("INFO the level of what is left out follows the queues", "calm for 1m0s"), 2)
 	}, throttle.Bound{Queue: "orders", Waiting: 10}, throttle.Bound{Queue: "orders", Waiting: 20, Level: 3})
 }
 
