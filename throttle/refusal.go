@@ -75,9 +75,13 @@ func (x *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if status == http.StatusServiceUnavailable {
 		name, title, detail = "temporary-reduced-capacity", "Request cannot be satisfied due to temporary server capacity constraints", "There is too much to do."
 	}
+	seconds, unit := x.RetryAfter()/time.Second, "seconds"
+	if seconds == 1 {
+		unit = "second"
+	}
 	// No part needs to be escaped: names of quotas are letters, digits and hyphens.
-	body := fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#%s","title":"%s","status":%d,"detail":"%s Send the request again in %d seconds.","violated-policies":["%s"]}`+"\n",
-		name, title, status, detail, x.RetryAfter()/time.Second, strings.Join(x.Quotas(), `","`))
+	body := fmt.Sprintf(`{"type":"https://iana.org/assignments/http-problem-types#%s","title":"%s","status":%d,"detail":"%s Send the request again in %d %s.","violated-policies":["%s"]}`+"\n",
+		name, title, status, detail, seconds, unit, strings.Join(x.Quotas(), `","`))
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body)) // the client may have gone

@@ -11,6 +11,7 @@ import (
 	"net/textproto"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -122,7 +123,7 @@ func TestAnswers(t *testing.T) {
 				if _, err := fmt.Sscan(w.Header().Get("Retry-After"), &after); err != nil || after < c.after || after > c.after*5/4+1 {
 					t.Errorf("%s: Retry-After is %d; want %d or a little more", c.name, after, c.after)
 				}
-				wanted = fmt.Sprintf(c.want, after, after, "burst")
+				wanted = strings.Replace(fmt.Sprintf(c.want, after, after, "burst"), "in 1 seconds", "in 1 second", 1)
 			}
 			want(t, c.name, inWords(w), wanted)
 		}
@@ -415,6 +416,27 @@ func TestAVoidBodyWithoutALength(t *testing.T) {
 			want(t, "status", w.Code, http.StatusUnauthorized)
 		}
 	})
+}
+
+// An answer speaks of one second, and of several. Which tenant waits longer is chance.
+func TestAnswersCountSeconds(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t, throttle.Config{Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 1}}})
+	h := d.Serve(http.HandlerFunc(said))
+	seen := map[string]int{}
+	for i := 0; i < 1000 && len(seen) < 2; i++ {
+		w := post(t, h, "Tenant", strconv.Itoa(i))
+		for w.Code != http.StatusTooManyRequests {
+			w = post(t, h, "Tenant", strconv.Itoa(i))
+		}
+		after := w.Header().Get("Retry-After")
+		seen[after]++
+		text := map[string]string{"1": "again in 1 second.", "2": "again in 2 seconds."}[after]
+		if text == "" || !strings.Contains(w.Body.String(), text) {
+			t.Errorf("Retry-After %s: got %s, want %q", after, w.Body, text)
+		}
+	}
+	want(t, "kinds of answers", len(seen), 2)
 }
 
 // All faults are told at once.
