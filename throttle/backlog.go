@@ -92,7 +92,7 @@ func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
 	if b.Doors < 1 || b.Every < leastEvery || b.Trust < 2*b.Every {
 		wrong("Doors is %d, Every %v, Trust %v; want 1 at least, %v at least, and twice Every at least", b.Doors, b.Every, b.Trust, leastEvery)
 	}
-	return b, errors.Join(faults...)
+	return b, together(faults...)
 }
 
 // pressure is what a door knows of its queue.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -118,7 +117,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 	c.Logger = c.Logger.With(slog.String("door", name))
 	backlog, err := c.Backlog.withDefaults(c.Plans)
 	c.Backlog = backlog
-	return c, errors.Join(append(faults, err)...)
+	return c, together(append(faults, err)...)
 }
 
 // A plan is the quotas of some tenants.
@@ -184,7 +183,7 @@ func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed mapha
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		p.named[name] = build(name, named[name])
 	}
-	return p, errors.Join(faults...)
+	return p, together(faults...)
 }
 
 // counters are a door's metrics.

@@ -2,7 +2,6 @@ package throttle
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
@@ -36,10 +35,12 @@ func NewDoor(name string, cfg Config) (*Door, error) {
 	}
 	cfg, err := cfg.withDefaults(name)
 	if err == nil {
-		d.counts, err = newCounters(cfg.Metrics, name)
+		if d.counts, err = newCounters(cfg.Metrics, name); err != nil {
+			return nil, fmt.Errorf("throttle: door %s: %w", name, err)
+		}
 	}
 	d.cfg = cfg
-	if err = errors.Join(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
+	if err = together(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
 		return nil, fmt.Errorf("throttle: door %s: %w", name, err)
 	}
 	d.look = newRule(Quota{Name: "?known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
@@ -71,7 +72,7 @@ func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
 		}
 		return d.counts.refused.WithLabelValues(quota).Inc
 	})
-	if err = errors.Join(fault, err); err != nil {
+	if err = together(fault, err); err != nil {
 		return err
 	}
 	d.plans.Store(p)

@@ -2,12 +2,12 @@ package throttle
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
@@ -93,14 +93,17 @@ func (q Quota) withDefaults() (Quota, error) {
 	if q.Over < Reject || q.Over > Degrade {
 		wrong("Over is %d; want Reject or Degrade", q.Over)
 	}
-	if q.Over == Degrade && (q.Defer != 0 || q.Unit == Concurrent) {
-		wrong("Over is Degrade, with Defer %v and Unit %d; a quota that degrades has no Defer, and is not of Concurrent", q.Defer, q.Unit)
+	if q.Over == Degrade && q.Defer != 0 {
+		wrong("Over is Degrade, with Defer %v; a quota that degrades has none", q.Defer)
+	}
+	if q.Over == Degrade && q.Unit == Concurrent {
+		wrong("Over is Degrade; a quota of Concurrent can't degrade")
 	}
 	if q.Unit == Concurrent {
 		if q.Per != 0 || q.Burst != 0 || q.Defer != 0 {
 			wrong("Per is %v, Burst %d and Defer %v; a quota of Concurrent has none of them", q.Per, q.Burst, q.Defer)
 		}
-		return q, errors.Join(faults...)
+		return q, together(faults...)
 	}
 	q.Per, q.Burst = cmp.Or(q.Per, time.Second), cmp.Or(q.Burst, q.Amount)
 	if q.Per < time.Second || q.Per > maxPer || q.Per%time.Second != 0 {
@@ -108,10 +111,24 @@ func (q Quota) withDefaults() (Quota, error) {
 	} else if q.Unit == Requests && q.Amount > int64(q.Per) {
 		wrong("Amount is %d in %v; want a request each nanosecond at most", q.Amount, q.Per)
 	}
-	if q.Burst < 1 || q.Burst > q.Amount {
+	if q.Amount > 0 && (q.Burst < 1 || q.Burst > q.Amount) { // else Amount is at fault
 		wrong("Burst is %d; want 1 to Amount", q.Burst)
 	}
-	return q, errors.Join(faults...)
+	return q, together(faults...)
+}
+
+// together makes one error of faults, on one line, because settings and logs show it on one.
+func together(faults ...error) error {
+	var texts []string
+	for _, fault := range faults {
+		if fault != nil {
+			texts = append(texts, strings.TrimPrefix(fault.Error(), storage.ErrInvalid.Error()+": "))
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", storage.ErrInvalid, strings.Join(texts, "; "))
 }
 
 // A rule is a quota that a door applies.

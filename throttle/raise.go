@@ -3,7 +3,6 @@ package throttle
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -68,7 +67,7 @@ func (r Raise) withDefaults() (Raise, error) {
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)
 	}
-	return r, errors.Join(faults...)
+	return r, together(faults...)
 }
 
 // Check says all that is wrong with the settings.

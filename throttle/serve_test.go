@@ -19,6 +19,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
 )
 
@@ -461,6 +462,13 @@ func TestFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("the error doesn't say %q:\n%v", words, err)
 		}
+	}
+	if text := err.Error(); !errors.Is(err, storage.ErrInvalid) || strings.Count(text, storage.ErrInvalid.Error()) != 1 || strings.Contains(text, "\n") || strings.Contains(text, "Burst is -1") {
+		t.Errorf("got %q, want that it is invalid, once and on one line, and nothing of a Burst that nobody has set", text)
+	}
+	const two = `invalid argument: quota "a": Amount is 0; want 1 to 999999999999999; quota "b": Over is Degrade; a quota of Concurrent can't degrade`
+	if err := throttle.CheckQuotas([]throttle.Quota{{Name: "a"}, {Name: "b", Amount: 1, Unit: throttle.Concurrent, Over: throttle.Degrade}}); err == nil || err.Error() != two {
+		t.Errorf("two quotas: got %v, want %s", err, two)
 	}
 	if err := newDoor(t, throttle.Config{}).Set(nil, map[string][]throttle.Quota{"gold": nil}); err == nil {
 		t.Error("plans that nobody has were taken")
