@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -299,5 +300,25 @@ func TestTurnsFaults(t *testing.T) {
 	}
 	if handlers.Fence(t.Context()) != 0 {
 		t.Error("a fence outside of a turn")
+	}
+}
+
+// A queue that is in order by the routes alone is found at start-up: its events are not in order, and nothing else
+// shows that.
+func TestOrderWithoutAHandlerForIt(t *testing.T) {
+	t.Parallel()
+	const fault = "the routes say that it is in order, and no handler keeps the order: use handlers.ReactInOrder"
+	w := worldtest.NewBare(t, worldtest.OpenStore(t, ""), handlers.Config{}, channel.Command[Add]("adds"), channel.Event[Added]("audits", "mails"), channel.InOrder("audits", "adds", "mails"))
+	handlers.React(w.Registry, "audits", nothing[Added])
+	handlers.React(w.Registry, "adds", nothing[Add])
+	handlers.ReactInOrder(w.Registry, "mails", nothing[Added])
+	err := w.Registry.Err()
+	for _, queue := range []string{"audits", "adds"} {
+		if err == nil || !strings.Contains(err.Error(), "queue "+queue+": "+fault) {
+			t.Errorf("queue %s: got %v, want that %s", queue, err, fault)
+		}
+	}
+	if err != nil && strings.Contains(err.Error(), "mails") {
+		t.Errorf("got %v, want no fault of mails", err)
 	}
 }

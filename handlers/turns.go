@@ -179,8 +179,14 @@ func turnsOf(r *Registry, queue string) *turns {
 	return t
 }
 
-// faultyTurns returns a fault for each queue that Turns names in vain, or in which only some kinds are in order.
+// faultyTurns returns a fault for each queue that Turns names in vain, or that is in order by the routes and not by all
+// of its handlers.
 func faultyTurns(r *Registry) (faults []error) {
+	for _, queue := range r.Queues() {
+		if r.turns[queue] == nil && r.channels.Routes().Ordered(queue) {
+			faults = append(faults, fmt.Errorf("queue %s: the routes say that it is in order, and no handler keeps the order: use handlers.ReactInOrder, or leave out channel.InOrder", queue))
+		}
+	}
 	for _, queue := range slices.Sorted(maps.Keys(r.turns)) {
 		inTurn, t := 0, r.turns[queue]
 		for _, h := range r.handlers[queue] {
