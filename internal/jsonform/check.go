@@ -67,7 +67,11 @@ func (c *checker) walkFields(t reflect.Type, where string) {
 		if t.Name() == "" {
 			what = where
 		}
-		c.fault("JSON keeps no field of %s (%s): export them, or give the type MarshalJSON and UnmarshalJSON", what, strings.Join(s.lost, ", "))
+		advice := "export them, or give the type MarshalJSON and UnmarshalJSON"
+		if len(s.shared) > 0 {
+			advice = fmt.Sprintf("several have the name %q in JSON: give each field its own", strings.Join(s.shared, ", "))
+		}
+		c.fault("JSON keeps no field of %s (%s): %s", what, strings.Join(s.lost, ", "), advice)
 		return
 	}
 	for _, field := range s.lost {

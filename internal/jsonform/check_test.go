@@ -84,13 +84,16 @@ func (*ownText) UnmarshalText([]byte) error { return nil }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
+	tagTwice := reflect.New(reflect.StructOf([]reflect.StructField{ // go vet would refuse the type in the code
+		{Name: "A", Type: reflect.TypeFor[int](), Tag: `json:"a"`}, {Name: "B", Type: reflect.TypeFor[int](), Tag: `json:"a"`},
+	})).Elem().Interface()
 	for _, test := range []struct {
 		of     any
 		lost   string // the fields, with spaces between
 		refuse string // a text in the error; empty for none
 	}{
 		{of: 5}, {of: ""}, {of: nothing{}}, {of: []string{}}, {of: map[int]string{}}, {of: anything{}}, {of: blank{}}, {of: marker{}},
-		{of: hidden{}, refuse: "no field of jsonform_test.hidden (jsonform_test.hidden.sold)"},
+		{of: hidden{}, refuse: "no field of jsonform_test.hidden (jsonform_test.hidden.sold): export them"},
 		{of: &hidden{}, refuse: "hidden.sold"},
 		{of: []hidden{}, refuse: "hidden.sold"},
 		{of: map[string]hidden{}, refuse: "hidden.sold"},
@@ -112,6 +115,8 @@ func TestCheck(t *testing.T) {
 		{of: struct{ N atomic.Int64 }{}, refuse: "atomic.Int64"},
 		{of: embedsManyMore{}, lost: "jsonform_test.inner.N jsonform_test.Other.N"},
 		{of: embedsMany{}, refuse: "inner.N, jsonform_test.Other.N"},
+		{of: embedsMany{}, refuse: `several have the name "N" in JSON: give each field its own`},
+		{of: tagTwice, refuse: `(A, B): several have the name "a" in JSON: give each field its own`},
 		{of: shadow{}, lost: "jsonform_test.inner.N"},
 		{of: sealed{}, refuse: "by a pointer"},
 		{of: struct{ F func() }{}, refuse: "F is of type func()"},

@@ -26,6 +26,7 @@ type member struct {
 type structure struct {
 	members []member
 	lost    []string // fields that get lost: unexported, or in conflict with another field
+	shared  []string // names in JSON that several of the lost fields have
 	sealed  []string // embedded pointers that can be encoded but not read back
 	left    bool     // a field is left out, by json:"-" or as a lock
 	pointer bool     // a struct is embedded by a pointer
@@ -45,6 +46,9 @@ func structureOf(t reflect.Type) *structure {
 		}
 		if rival {
 			s.lost = append(s.lost, m.field)
+			if !slices.Contains(s.shared, m.name) {
+				s.shared = append(s.shared, m.name)
+			}
 		} else {
 			s.members = append(s.members, m)
 		}
