@@ -67,7 +67,7 @@ func (t tool) parse(args []string) (*verb, options, []string, error) {
 	case len(rest) < v.least:
 		return nil, o, nil, usage("%s: want %s. See %s %s -help", v.name, v.args, t.Command, v.name)
 	case len(rest) > v.most:
-		return nil, o, nil, usage("%s: unknown argument %s. See %s %s -help", v.name, boot.Word(rest[v.most]), t.Command, v.name)
+		return nil, o, nil, usage("%s: unknown argument %s%s. See %s %s -help", v.name, boot.Word(rest[v.most]), instead(flags, v), t.Command, v.name)
 	case slices.Contains(rest, ""): // from an unset variable of the shell
 		return nil, o, nil, usage("%s: an argument is empty. See %s %s -help", v.name, t.Command, v.name)
 	case v.check != nil:
@@ -91,6 +91,14 @@ func positional(set *flag.FlagSet, args []string) (rest []string, err error) {
 		}
 		rest, args = append(rest, left[0]), left[1:]
 	}
+}
+
+// instead names the flags for what a person may mean by an argument of a verb that takes none.
+func instead(set *flag.FlagSet, v *verb) string {
+	if v.most > 0 || set.Lookup("queue") == nil || set.Lookup("id") == nil {
+		return ""
+	}
+	return "; name a queue by -queue, and a message by -id"
 }
 
 // wanted says what a flag takes, where package flag only says that it can't read the value.

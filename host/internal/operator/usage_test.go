@@ -97,6 +97,8 @@ func TestExitCodes(t *testing.T) {
 		{"send reservations.make.v1 nope.json -delay 80000h", 1, "nope.json"},
 		{"send -help", 0, "up to 3650 days"},
 		{"send -help", 0, "of this machine, at most 3650 days ahead"},
+		{"poison list mails", 2, `poison list: unknown argument "mails"; name a queue by -queue, and a message by -id. See `},
+		{"poison retry mails", 2, "name a queue by -queue"},
 		{"poison edit", 2, "want ID [-]"},
 		{"poison edit x", 2, "want the new body: -data FILE"},
 		{"poison edit x y", 2, `unknown argument "y"; if that is the file with the new body, write -data FILE`},
