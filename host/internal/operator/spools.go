@@ -108,7 +108,7 @@ func releaseSpool(ctx context.Context, c *call) error {
 
 // spoolEntry is what -json prints of what one send has left in a spool.
 type spoolEntry struct {
-	ID       string         `json:"id"`
+	Entry    string         `json:"entry"`
 	Kept     time.Time      `json:"kept"`
 	Bytes    int64          `json:"bytes"`
 	Messages []spoolMessage `json:"messages"`
@@ -132,7 +132,7 @@ func listSpool(ctx context.Context, c *call) error {
 		case e.Refused == "" && !c.all:
 			continue
 		}
-		line := spoolEntry{ID: e.ID, Kept: e.Kept, Bytes: e.Bytes, Messages: []spoolMessage{}, Refused: e.Refused}
+		line := spoolEntry{Entry: e.ID, Kept: e.Kept, Bytes: e.Bytes, Messages: []spoolMessage{}, Refused: e.Refused}
 		var about []string
 		for _, m := range e.Messages {
 			line.Messages = append(line.Messages, spoolMessage(m))
@@ -160,6 +160,8 @@ func listSpool(ctx context.Context, c *call) error {
 
 func checkSpoolDiscard(verb string, o options) error {
 	switch {
+	case !o.yes && o.why == "":
+		return usage("%s: it deletes messages for good: add -yes to delete them, and say -why", verb)
 	case !o.yes:
 		return usage("%s: it deletes messages for good: add -yes to delete them", verb)
 	case o.why == "":
@@ -170,7 +172,7 @@ func checkSpoolDiscard(verb string, o options) error {
 
 // spoolDiscarded is what -json prints of an entry that was deleted.
 type spoolDiscarded struct {
-	ID     string `json:"id"`
+	Entry  string `json:"entry"`
 	Result string `json:"result"` // discarded
 }
 
@@ -189,7 +191,7 @@ func discardSpooled(ctx context.Context, c *call) error {
 			return err
 		}
 		if c.json {
-			if err := c.out.line(spoolDiscarded{ID: id, Result: discarded}); err != nil {
+			if err := c.out.line(spoolDiscarded{Entry: id, Result: discarded}); err != nil {
 				return err
 			}
 			continue

@@ -81,7 +81,8 @@ func TestSpoolVerb(t *testing.T) {
 	}
 	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
 	contains(t, "all", x.want(t, 0, "", "spool", "list", path, "-all"), "ENTRY", "0", "test.add.v1", "waits")
-	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"id":"0","kept":"`, `"kind":"test.add.v1"}]}`)
+	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"entry":"0","kept":"`, `"kind":"test.add.v1"}]}`)
+	contains(t, "a discard without both", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0"), "add -yes to delete them, and say -why")
 	contains(t, "a discard without -yes", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-why", "a"), "add -yes")
 	contains(t, "a discard without -why", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-yes"), "say -why")
 	contains(t, "a discard of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-yes", "-why", "a"), "there is no entry")
@@ -90,7 +91,7 @@ func TestSpoolVerb(t *testing.T) {
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "b"}); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "a discard as JSON", x.want(t, 0, "", "spool", "discard", path, "1", "-yes", "-why", "a", "-json"), `{"id":"1","result":"discarded"}`)
+	contains(t, "a discard as JSON", x.want(t, 0, "", "spool", "discard", path, "1", "-yes", "-why", "a", "-json"), `{"entry":"1","result":"discarded"}`)
 	contains(t, "an emptied one", x.want(t, 0, "", "spool", "list", path, "-all"), "The spool is empty.")
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
