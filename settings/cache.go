@@ -73,11 +73,17 @@ func load(path, name string) (cached, error) {
 		return cached{}, err
 	}
 	c, err := parseCache(data, name)
+	if errors.Is(err, errForeign) {
+		return cached{}, fmt.Errorf("the cache file %s: %w: give each program its own, and where the file lies beside a spool, its own spool; delete it only if this program had that name", storage.Quote(path), err)
+	}
 	if err != nil {
 		return cached{}, fmt.Errorf("the cache file %s: %w; delete the file", storage.Quote(path), err)
 	}
 	return c, nil
 }
+
+// errForeign begins the text about a cache of another program.
+var errForeign = errors.New("it is that of the settings")
 
 func parseCache(data []byte, name string) (cached, error) {
 	c, err := jsonform.DecodeStrictly[cached](data)
@@ -86,7 +92,7 @@ func parseCache(data []byte, name string) (cached, error) {
 	case c.Digest != c.digest():
 		err = errors.New("its digest doesn't fit: it is damaged")
 	case c.Name != name:
-		err = fmt.Errorf("it is that of the settings %s", storage.Quote(c.Name))
+		err = fmt.Errorf("%w %s", errForeign, storage.Quote(c.Name))
 	default:
 		_, err = parseTree(c.Values)
 	}

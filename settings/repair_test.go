@@ -98,5 +98,11 @@ func TestTheErrorOfADamagedCacheNamesItsFile(t *testing.T) {
 			_, err := settings.Open(t.Context(), link.Store, name, defaults(), settings.Config{Cache: path})
 			wantErr(t, err, storage.ErrInvalid, what, path, "delete the file; start the program while the store answers")
 		}
+		must(t, os.WriteFile(path, kept, 0o600))
+		_, err = settings.Open(t.Context(), link.Store, "tour", defaults(), settings.Config{Cache: path})
+		wantErr(t, err, storage.ErrInvalid, path, `it is that of the settings "shop": give each program its own, and where the file lies beside a spool, its own spool`)
+		if err != nil && strings.Contains(err.Error(), "delete the file") {
+			t.Errorf("got %v, want no advice to delete the file of another program", err)
+		}
 	})
 }
