@@ -28,8 +28,9 @@
 // # Laws
 //
 //  1. Durable: when Send returns nil, every message is synced to the disk of the store or of the spool. Send takes no
-//     longer than Config.Try and a write to the disk. While the store is known to be away, Send doesn't try it unless
-//     the spool takes nothing; Run does.
+//     longer than Config.Try and a write to the disk. It waits for that as long, and a second more for each 8 MiB,
+//     within 2 and 10 seconds: the disk may hang, and another tool may have locked the file. While the store is known
+//     to be away, Send doesn't try it unless the spool takes nothing; Run does.
 //  2. The same message: the file has the whole envelope. ID, time, due time, trace, correlation and content are those
 //     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID, and has its
 //     effect once.

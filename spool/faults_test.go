@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -379,4 +380,40 @@ func TestLaw8TheStop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Law 1: a Send waits for the file as long as for the store, within bounds, also where another tool has locked it. The
+// spool takes messages once the file answers.
+func TestLaw1AFileThatHangs(t *testing.T) {
+	for try, want := range map[time.Duration]time.Duration{0: 2 * time.Second, time.Second: 2 * time.Second, 3 * time.Second: 3 * time.Second, time.Minute: 10 * time.Second} {
+		t.Run(try.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T, w *world) {
+				var hangs atomic.Bool
+				w.start(Config{Try: try}, func(local *storage.Store) *storage.Store {
+					return storagetest.Intercept(local, func(ctx context.Context, op storagetest.Op, do func() error) error {
+						if hangs.Load() && op.Name == "put blob" {
+							<-ctx.Done()
+							return op.Fail(context.Cause(ctx))
+						}
+						return do()
+					})
+				})
+				w.mood.Store(away)
+				hangs.Store(true)
+				began := time.Now()
+				if spooled, err := w.send(t.Context(), 1); spooled || !isAway(err) {
+					t.Errorf("spooled %v, error %v; want that the spool takes nothing", spooled, err)
+				}
+				worldtest.Want(t, "time of a Send", time.Since(began), want)
+				hangs.Store(false)
+				settle()
+				w.keep(2, 3)
+				w.mood.Store(up)
+				settle()
+				worldtest.Want(t, "commands", len(w.arrived(worldtest.Accounts)), 1)
+			})
+		})
+	}
+	c := Config{Try: defaultTry}
+	worldtest.Want(t, "time for 16 MiB", c.writeTime(16<<20), 4*time.Second)
 }

@@ -29,7 +29,8 @@ type Config struct {
 	// judged 30 days after its ID was made. Defaults to a day.
 	MaxAge time.Duration
 
-	// Try is how long Send tries the store before it keeps the messages. Defaults to 2 seconds.
+	// Try is how long Send tries the store before it keeps the messages. Send waits as long for the file then, 2 to 10
+	// seconds. Defaults to 2 seconds.
 	Try time.Duration
 
 	// Drain is how long Run goes on sending after its context has ended. Defaults to 5 seconds.
@@ -75,6 +76,12 @@ func (c *Config) check() error {
 		c.Logger = slog.Default()
 	}
 	return errors.Join(faults...)
+}
+
+// writeTime is how long a Send waits for its write to the file, which another tool may have locked: as long as for the
+// store, and a second more for each 8 MiB, within localTime.
+func (c *Config) writeTime(size int) time.Duration {
+	return min(max(c.Try, defaultTry)+time.Duration(size>>23)*time.Second, localTime)
 }
 
 // A Spool is an open file. All methods may be called concurrently, Run once.
@@ -264,7 +271,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
 	}
-	limited, cancel := call.Limit(ctx, localTime)
+	limited, cancel := call.Limit(ctx, s.cfg.writeTime(len(body)))
 	defer cancel()
 	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.disown(e, err)
