@@ -177,7 +177,11 @@ func (s *service) checkStoreOfSpool(ctx context.Context) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if st, err := spool.Look(ctx, *s.spool); err != nil || st.Store == "" || st.Waiting+st.Refused == 0 {
+	st, err := spool.Look(ctx, *s.spool)
+	switch {
+	case errors.Is(err, storage.ErrInvalid): // before the folder of the store is made
+		return wrongSpool(err)
+	case err != nil, st.Store == "", st.Waiting+st.Refused == 0:
 		return nil // opening the spool tells what is wrong with it
 	}
 	return fmt.Errorf("%s is not there, and messages for it wait in %s: put it back. Or let them go to a new store: %s spool release %s", file, *s.spool, s.command, boot.ShellWord(*s.spool))
@@ -198,7 +202,7 @@ func (s *service) openSpool(ctx context.Context, a *App) error {
 	}
 	kept, err := spool.Open(ctx, path, a.Channels, cfg)
 	if errors.Is(err, storage.ErrInvalid) {
-		return &boot.UsageError{Err: fmt.Errorf("-spool: %w", err)}
+		return wrongSpool(err)
 	}
 	if err != nil {
 		return err
@@ -208,6 +212,8 @@ func (s *service) openSpool(ctx context.Context, a *App) error {
 	a.Say("While the store is away, messages are kept in %s.", path)
 	return nil
 }
+
+func wrongSpool(err error) error { return &boot.UsageError{Err: fmt.Errorf("-spool: %w", err)} }
 
 // sameFile reports that two paths lead to one file.
 func sameFile(a, b string) bool {

@@ -165,6 +165,18 @@ func TestSpoolThatCantBe(t *testing.T) {
 			t.Errorf("got exit code %d and %s, want 2 and %s", code, out, want)
 		}
 	}
+	for _, file := range []string{junk, dir, filepath.Join(dir, "other.db")} {
+		out, folder := newOutput(), filepath.Join(dir, "new")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		code := host.Run(ctx, host.Process{Args: []string{"-addr=127.0.0.1:0", "-store=sqlite:" + filepath.Join(folder, "store.db"), "-spool=" + file}, Stdout: out, Stderr: out}, renting())
+		cancel()
+		if code != host.ExitUsage || !strings.Contains(out.String(), "-spool: ") {
+			t.Errorf("%s: got exit code %d and %s, want 2", file, code, out)
+		}
+		if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: a program that was refused has made the folder of a new store: %v", file, err)
+		}
+	}
 }
 
 func send(t *testing.T, method, url, body string) (int, string) {
