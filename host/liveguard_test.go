@@ -74,7 +74,7 @@ func TestBadNumbersAreRefused(t *testing.T) {
 		"guards.smtp.break.window=soon":     `break.window is "soon"; want a time such as 10s`,
 		"guards.smtp.break.window=-1s":      "want a time such as 10s",
 		"guards.smtp.break.window=2h":       "Break.Window is 2h0m0s",
-		"guards.smtp.break.window=10":       "into string",
+		"guards.smtp.break.window=10":       "want a text",
 		"guards.smtp.probe.first=0s":        "want a time such as 10s",
 		"guards.smtp.probe.first=40s":       "probe.first is 40s and probe.most 30s",
 		"guards.smtp.probe.most=2h":         "want positive times up to 1h0m0s",
