@@ -157,3 +157,43 @@ func TestLawASlowNoIsANo(t *testing.T) {
 		})
 	}
 }
+
+// Law: nobody waits for a node that has closed, also if it stops while it writes its row to a store that is slow and
+// does later what it was told, although the call was cut off.
+func TestARowThatIsWrittenAtTheStopIsRemoved(t *testing.T) {
+	t.Parallel()
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		begun := make(chan bool)
+		var armed atomic.Bool
+		var row storage.Row // as it is written again
+		slow := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if op.Name != "put row" || !armed.CompareAndSwap(true, false) {
+				return do()
+			}
+			close(begun)
+			select {
+			case <-time.After(time.Second):
+				return do()
+			case <-ctx.Done():
+				time.AfterFunc(time.Second, func() {
+					if _, err := s.Table("settings").Put(t.Context(), name, row.Key, row.Data, storage.Condition{}); err != nil {
+						t.Error(err)
+					}
+				})
+				return context.Cause(ctx)
+			}
+		})
+		a := node(t, slow, settings.Config{Name: "a"})
+		for r, err := range s.Table("settings").Query(t.Context(), name, storage.RowRange{}) {
+			must(t, err)
+			row = r
+		}
+		armed.Store(true)
+		<-begun
+		must(t, a.Close(t.Context()))
+		time.Sleep(5 * time.Second)
+		if nodes, err := ledger(t, s).Nodes(t.Context()); err != nil || len(nodes) != 0 {
+			t.Errorf("got nodes %+v, %v", nodes, err)
+		}
+	})
+}

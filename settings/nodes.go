@@ -73,13 +73,16 @@ func parseNode(key string, data []byte) (Node, error) {
 	return n, err
 }
 
-// put writes a node's row.
+// put writes a node's row. It goes on when ctx ends: a write that is cut off may come after the row's removal.
 func (b book) put(ctx context.Context, n Node) error {
 	data, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := call.Limit(ctx, callTime)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := call.Limit(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	_, err = b.rows.Put(ctx, b.name, n.ID, data, storage.Condition{})
 	return err
