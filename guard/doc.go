@@ -152,9 +152,9 @@
 //
 // A call through a closed breaker takes some 1 µs and 5 allocations, and 200 ns and none with NoTimeout
 // (BenchmarkClosed). Rate and Slots together add 220 ns, Adaptive 640 ns and 3 allocations. A worker that drains the
-// guard's only queue is as fast with limits that don't bind as without them (BenchmarkDrain). While there are calls,
-// Rate and Slots each cost some 20 to 45 requests a minute and process, whatever the rate, and Adaptive costs none. An
-// open breaker costs some 16 reads a minute and process, 2 or 3 requests for each probe, and 1 every 2 seconds while a
-// probe is under way. A message that is handed back is one rewrite, and under ReactOnce two more requests. So an outage
-// costs that for each message in hand, and for each probe.
+// guard's only queue is as fast with limits that don't bind as without them: of 300,000 messages each took 0.6 % longer
+// (BenchmarkDrain). While there are calls, Rate and Slots each cost some 20 to 45 requests a minute and process,
+// whatever the rate, and Adaptive costs none. An open breaker costs some 16 reads a minute and process, 2 or 3 requests
+// for each probe, and 1 every 2 seconds while a probe is under way. A message that is handed back is one rewrite, and
+// under ReactOnce two more requests. So an outage costs that for each message in hand, and for each probe.
 package guard
