@@ -323,9 +323,9 @@ func (d *drama) auditPhase(p *phase) {
 	switch p.mood {
 	case away, mute:
 		// Each process makes a few calls before it knows of the others' failures, if there are no rings.
-		most := 12*(p.processes+p.started) + 45
+		most := 12*(p.processes+p.started) + 55
 		if !d.store.Rings() {
-			most += 15
+			most += 10
 		}
 		if len(p.calls) > most {
 			d.t.Errorf("law 1: %d calls while the service was %s; want at most %d", len(p.calls), p.mood, most)

@@ -44,9 +44,15 @@ func backlog(t *testing.T, r *share.Rate) {
 // A process whose writes are done, and get no answer, has no share. It has one as soon as a write is answered.
 func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
-		var deaf atomic.Bool
+		var deaf, watched atomic.Bool
 		deaf.Store(true)
-		r := newRate(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		var r *share.Rate
+		r = newRate(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "put blob" && watched.Load() {
+				if n := r.Share(); n > 50 {
+					t.Errorf("a share of %v before its write", n)
+				}
+			}
 			err := do()
 			if op.Name == "put blob" && deaf.Load() {
 				return op.Fail(storage.ErrUnavailable)
@@ -78,6 +84,22 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 		}
 		deaf.Store(false)
 		until(t, "all for one", ttl, func() bool { return r.Share() == 100 })
+
+		again := newRate(t, s, 100, share.Config{})
+		until(t, "half for each again", ttl, func() bool {
+			_, _ = again.Take()
+			return r.Share() == 50 && again.Share() == 50
+		})
+		time.Sleep(ttl / 10)
+		watched.Store(true) // from here on one write raises the share
+		if err := again.Leave(t.Context()); err != nil {
+			t.Error(err)
+		}
+		until(t, "all for one again", ttl, func() bool {
+			done := r.Share() == 100
+			watched.Store(!done)
+			return done
+		})
 	})
 }
 
