@@ -123,18 +123,7 @@ func (s *shard) given(p *Pass, i int) *total {
 
 // charge takes bytes that were not announced. They may be more than there are: then the tenant waits longer.
 func (p *Pass) charge(bytes int64) {
-	s := p.door.shard(p)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p.free || p.ended {
-		return
-	}
-	now := p.door.now()
-	for i := range p.plan.rules {
-		r := &p.plan.rules[i]
-		if r.Unit != Bytes || p.less>>i&1 != 0 {
-			continue
-		}
+	p.forBytes(func(s *shard, i int, r *rule, now int64) {
 		cost := r.cost(bytes)
 		word, shared := s.word(r, p.who.hash, now)
 		if p.shared &^= 1 << i; shared {
@@ -144,11 +133,22 @@ func (p *Pass) charge(bytes int64) {
 		p.given[i] = *s.given(p, i)
 		p.after[i] = min(max(*word, now)+cost, now+forever)
 		*word = p.after[i]
-	}
+	})
 }
 
 // discharge gives back the bytes that were announced, but for those that came.
 func (p *Pass) discharge(came int64) {
+	p.forBytes(func(s *shard, i int, r *rule, now int64) {
+		by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))
+		p.own[i] -= by
+		s.lower(p, i, by)
+		s.given(p, i).add(by)
+	})
+}
+
+// forBytes does something with each quota of bytes that the pass has taken of, under the lock of its shard. It does
+// nothing for a pass that is free, or has ended.
+func (p *Pass) forBytes(do func(s *shard, i int, r *rule, now int64)) {
 	s := p.door.shard(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,14 +157,9 @@ func (p *Pass) discharge(came int64) {
 	}
 	now := p.door.now()
 	for i := range p.plan.rules {
-		r := &p.plan.rules[i]
-		if r.Unit != Bytes || p.less>>i&1 != 0 {
-			continue
+		if r := &p.plan.rules[i]; r.Unit == Bytes && p.less>>i&1 == 0 {
+			do(s, i, r, now)
 		}
-		by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))
-		p.own[i] -= by
-		s.lower(p, i, by)
-		s.given(p, i).add(by)
 	}
 }
 

@@ -41,23 +41,24 @@ func TestDoctorFindsSpools(t *testing.T) {
 		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago): spool: its file was removed", "put the file back", "3 things are wrong.")
 }
 
-// The verb spool needs no store.
-func TestSpoolVerb(t *testing.T) {
-	t.Parallel()
-	x := newStranger(t, worldtest.OpenStore(t, ""))
-	path := filepath.Join(t.TempDir(), "web.spool")
-	for _, args := range [][]string{{"spool", path}, {"spool", "list", path}, {"spool", "release", path}, {"spool", "discard", path, "0", "-yes", "-why", "a"}} {
-		contains(t, "no file", x.want(t, exitNothing, "", args...), "spool: there is no file "+storage.Quote(path))
+// closedStore returns a store that takes nothing.
+func closedStore(t *testing.T) *storage.Store {
+	t.Helper()
+	s := worldtest.OpenStore(t, "")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
 	}
-	routes, err := channel.NewRoutes(channel.Command[worldtest.Add]("adds"))
+	return s
+}
+
+// openSpool opens the spool of a store, for one route.
+func openSpool(t *testing.T, path string, of *storage.Store, route channel.Route) *spool.Spool {
+	t.Helper()
+	routes, err := channel.NewRoutes(route)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := worldtest.OpenStore(t, "")
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	c, err := channel.New(closed, routes, "/web")
+	c, err := channel.New(of, routes, "/web")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,10 +67,22 @@ func TestSpoolVerb(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
+		if err := s.Close(); err != nil { // maybe again
 			t.Error(err)
 		}
 	})
+	return s
+}
+
+// The verb spool needs no store.
+func TestSpoolVerb(t *testing.T) {
+	t.Parallel()
+	x := newStranger(t, worldtest.OpenStore(t, ""))
+	path := filepath.Join(t.TempDir(), "web.spool")
+	for _, args := range [][]string{{"spool", path}, {"spool", "list", path}, {"spool", "release", path}, {"spool", "discard", path, "0", "-yes", "-why", "a"}} {
+		contains(t, "no file", x.want(t, exitNothing, "", args...), "spool: there is no file "+storage.Quote(path))
+	}
+	s := openSpool(t, path, closedStore(t), channel.Command[worldtest.Add]("adds"))
 	contains(t, "an empty one", x.want(t, 0, "", "spool", path), "Nothing waits in the spool.")
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
 		t.Fatal(err)
@@ -110,34 +123,15 @@ func TestSpoolTellsWhatIsSetAside(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	path := filepath.Join(t.TempDir(), "web.spool")
-	closed := worldtest.OpenStore(t, "")
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
-	open := func(route channel.Route) *spool.Spool {
-		routes, err := channel.NewRoutes(route)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := channel.New(closed, routes, "/web")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := spool.Open(t.Context(), path, c, spool.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = s.Close() }) // again
-		return s
-	}
-	s := open(channel.Command[worldtest.Add]("adds"))
+	closed := closedStore(t)
+	s := openSpool(t, path, closed, channel.Command[worldtest.Add]("adds"))
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "a"}, worldtest.Add{To: "b"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s = open(channel.Command[wish]("wishes"))
+	s = openSpool(t, path, closed, channel.Command[wish]("wishes"))
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Run(stopped); err != nil { // it tries to send once
