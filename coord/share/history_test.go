@@ -168,7 +168,7 @@ func TestLaw2ClocksThatDrift(t *testing.T) {
 		}
 		fast := newMember(newPart(s, "slots", "bank", divided, slow.cfg, 0))
 		began := time.Now()
-		slow.blobs = s.Blobs(container) // answers at once
+		slow.doc.Blobs = s.Blobs(container) // answers at once
 		slow.renewed = time.Time{}
 		if err := errors.Join(slow.step(t.Context()), fast.look(t.Context())); err != nil {
 			t.Fatal(err)
