@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
@@ -84,10 +83,3 @@ func stamp(d document) (id string, epoch int64) { return d.ID, d.Epoch }
 // errDoubt is the error of a change that may have been done and replaced by another one.
 var errDoubt = fmt.Errorf("%w: an answer was lost, and the gate has been changed since: whether this change came before that is unknown. Look at the gate",
 	storage.ErrUnavailable)
-
-// ring lets all that listen look at the gate.
-func (g *Gate) ring(ctx context.Context) {
-	if err := agree.Ring(ctx, g.store, topic, []byte(g.name)); err != nil {
-		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell others of a change of a gate; they see it with their next look", slog.Any("error", err))
-	}
-}

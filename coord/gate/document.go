@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 )
 
 const (
+	topic     = "gates" // is told the name of a gate that has changed
 	container = "gates"
 	maxBytes  = 8 << 10          // of a document
 	callTime  = 10 * time.Second // for one call of the store
@@ -94,4 +96,17 @@ func (g *Gate) look(ctx context.Context, seen *sighting) error {
 			return err
 		}
 	}
+}
+
+// ring lets all that listen look at the gate.
+func (g *Gate) ring(ctx context.Context) {
+	if err := agree.Ring(ctx, g.store, topic, []byte(g.name)); err != nil {
+		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell others of a change of a gate; they see it with their next look", slog.Any("error", err))
+	}
+}
+
+func (g *Gate) fail(op string, err error) error { return fail(op, g.name, err) }
+
+func fail(op, name string, err error) error {
+	return fmt.Errorf("gate: %s %s: %w", op, storage.Quote(name), err)
 }

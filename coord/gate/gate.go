@@ -91,9 +91,3 @@ func (g *Gate) State(ctx context.Context) (State, error) {
 	}
 	return seen.Doc.state(), nil
 }
-
-func (g *Gate) fail(op string, err error) error { return fail(op, g.name, err) }
-
-func fail(op, name string, err error) error {
-	return fmt.Errorf("gate: %s %s: %w", op, storage.Quote(name), err)
-}

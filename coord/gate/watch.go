@@ -11,9 +11,6 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// topic is told the name of a gate that has changed.
-const topic = "gates"
-
 // Watch yields the state of the gate, and then each change that it sees: of changes that follow closely it may see the
 // last only. It ends with ctx. An error is yielded last: it is about the name, or a blob that is no gate. While the
 // store fails, Watch yields nothing and goes on trying.
