@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -12,7 +12,7 @@ import (
 // before keeps it, and no other process has it, too.
 func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, store *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, store *storage.Store) {
 		first, err := NewSlots(store, "bank", 1, Config{})
 		if err != nil {
 			t.Fatal(err)
