@@ -51,7 +51,7 @@ type measured struct {
 	cycles    []string       // files that lie in a circle of calls
 }
 
-// measureRooms type-checks the module's packages without their tests. What they import comes from the compiler.
+// measureRooms type-checks the module's packages without their tests. Imported packages come from the compiler.
 var measureRooms = sync.OnceValues(func() ([]measured, error) {
 	cmd := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Module", "./...")
 	cmd.Stderr = os.Stderr

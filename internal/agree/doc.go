@@ -5,8 +5,8 @@
 // of the document, of what this process knows, and of the time for which this process has seen the document unchanged.
 // This package has the rest:
 //
-//   - [Document] reads a document and replaces it by guarded writes. A [Sighting] is what was read, and since when the
-//     document has been so.
+//   - [Document] reads a document and replaces it by guarded writes. A [Sighting] is a state that was read, and since
+//     when it has lasted.
 //   - [Change] makes an operator's change once, whatever answers are lost.
 //   - [Loop] calls a step when a ring, a poll or this process itself gives a reason. The step looks, decides and writes.
 //   - [Ring] tells all loops of a topic that there is something to look at.

@@ -84,8 +84,8 @@ func TestLaw1ARingIsOnlyAReason(t *testing.T) {
 	})
 }
 
-// What is told while the first step runs is seen by the second one, which comes when the loop has begun to listen. A
-// loop that is over after its first step listens to nothing.
+// The loop calls its step again when it has begun to listen, and so sees a change that was told before. A loop that is
+// over after its first step listens to nothing.
 func TestLaw2NothingIsMissedBeforeTheLoopListens(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
