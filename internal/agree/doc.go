@@ -8,7 +8,7 @@
 //   - [Document] reads a document and replaces it by guarded writes. A [Sighting] is a state that was read, and since
 //     when it has lasted.
 //   - [Change] makes an operator's change once, whatever answers are lost.
-//   - [Loop] calls a step when a ring, a poll or this process itself gives a reason. The step looks, decides and writes.
+//   - [Loop] calls a step when a ring, a poll or this process gives a reason. The step looks, decides and writes.
 //   - [Ring] tells all loops of a topic that there is something to look at.
 //   - [Trouble] logs the first failure of something, and the first success after it.
 //
