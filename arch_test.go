@@ -43,7 +43,7 @@ func house() []floor {
 		{pkg: "coord/pause", may: []string{"storage", "internal/agree", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/signal", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on what a store tells its listeners, and stores nothing", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/quorum", may: []string{"storage", "internal/call", "internal/metrics"}, vendor: true, why: "it stands on guarded writes in several stores", tests: []string{"internal/agreetest"}},
-		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"internal/agreetest"}},
+		{pkg: "coord/leader", may: []string{"storage", "coord/lease", "internal/agree", "internal/call", "internal/metrics"}, vendor: true, why: "a leader is the holder of a lease that everybody wants", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/share", may: []string{"storage", "internal/agree", "internal/call"}, why: "it stands on guarded writes, which every store has, and on rings", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/turn", may: []string{"storage", "internal/call", "internal/lru"}, why: "it stands on guarded writes of rows, which every store has, and doesn't know who takes turns", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/members", may: []string{"storage", "internal/call"}, why: "it stands on rows, which every store has", tests: []string{"internal/agreetest"}},
