@@ -252,9 +252,7 @@ func TestFaults(t *testing.T) {
 		var calls storagetest.Calls
 		s = storagetest.Intercept(s, calls.Hook)
 		for _, bad := range []string{"", "a\nb", "\xff", strings.Repeat("x", 257)} {
-			_, err := gate.New(s, bad, gate.Config{Poll: time.Millisecond})
-			wantErr(t, err, storage.ErrInvalid, "key", "Poll is 1ms; want 100ms to 10m0s")
-			_, err = gate.New(s, bad, gate.Config{Metrics: prometheus.NewRegistry()})
+			_, err := gate.New(s, bad, gate.Config{Metrics: prometheus.NewRegistry()})
 			wantErr(t, err, storage.ErrInvalid, "key")
 			g := gate.At(s, bad)
 			_, err = g.State(t.Context())
@@ -265,9 +263,6 @@ func TestFaults(t *testing.T) {
 			for _, err := range []error{g.Wait(t.Context()), g.Open(t.Context(), gate.Note{}), g.OpenAt(t.Context(), time.Now(), gate.Note{}), g.Close(t.Context(), gate.Note{})} {
 				wantErr(t, err, storage.ErrInvalid, "key")
 			}
-		}
-		if _, err := gate.New(s, name, gate.Config{Poll: -time.Second}); !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("a negative Poll: %v", err)
 		}
 		if n := calls.Count(); n > 0 {
 			t.Errorf("%d calls", n)

@@ -63,7 +63,7 @@ func (g *Gate) concerns(data []byte) bool { return string(data) == g.name }
 
 // untilLook returns the time until another look is due.
 func (g *Gate) untilLook(d document) time.Duration {
-	pause := g.cfg.Poll
+	pause := g.cfg.poll
 	if d.Open {
 		pause *= openPolls
 	}

@@ -2,7 +2,6 @@ package pause
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,13 +18,12 @@ type Pauses struct {
 	now   func() time.Time // the wall clock
 }
 
-// New returns the pauses of a store. It makes no request. An error is about the store or cfg.
+// New returns the pauses of a store. It makes no request. An error is about the store.
 func New(store *storage.Store, cfg Config) (*Pauses, error) {
-	cfg, err := cfg.withDefaults()
-	if err = errors.Join(call.CheckStore(store), err); err != nil {
+	if err := call.CheckStore(store); err != nil {
 		return nil, fmt.Errorf("pause: %w", err)
 	}
-	return &Pauses{store: store, doc: documentOf(store), cfg: cfg, now: time.Now}, nil
+	return &Pauses{store: store, doc: documentOf(store), cfg: cfg.withDefaults(), now: time.Now}, nil
 }
 
 // A Pause keeps a queue from being consumed.

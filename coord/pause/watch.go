@@ -14,7 +14,7 @@ import (
 // topic is told when the pauses have changed.
 const topic = "pauses"
 
-const firstLook = time.Second // until the second look, if the first one fails; the time doubles up to Config.Poll
+const firstLook = time.Second // until the second look, if the first one fails; the time doubles up to usualPoll
 
 // Watch yields the pauses in force by queue, and again after each change that it sees: of changes that follow closely
 // it may see the last only. A pause that ends is a change. A map that is yielded never changes.
@@ -99,7 +99,7 @@ func (w *watcher) count(began time.Time) {
 		if !ok {
 			length := e.Until.Sub(e.Since)
 			left := max(0, min(e.Until.Sub(w.now()), length))
-			if end.watched = !w.lastRead.IsZero() && age <= 2*w.cfg.Poll; end.watched {
+			if end.watched = !w.lastRead.IsZero() && age <= 2*w.cfg.poll; end.watched {
 				left = max(left, length-age)
 			}
 			end.at = now.Add(left)
@@ -156,7 +156,7 @@ func (w *watcher) remove(ctx context.Context) (fresh bool) {
 
 // untilLook returns the time until another look is due.
 func (w *watcher) untilLook() time.Duration {
-	d := w.cfg.Poll
+	d := w.cfg.poll
 	if w.lastRead.IsZero() && w.failed < 10 {
 		d = min(d, (firstLook<<w.failed)/2)
 	}
