@@ -112,7 +112,7 @@ func TestNothingIsLeftToDo(t *testing.T) {
 // sleepers are the files that may sleep, by the beginning of their names, with the reasons.
 func sleepers() map[string]string {
 	return map[string]string{
-		"coord/internal/coordtest/coordtest.go":   "it is for tests in virtual time, which a sleep moves on",
+		"internal/agreetest/agreetest.go":   "it is for tests in virtual time, which a sleep moves on",
 		"storage/sqlite/internal/engine/retry.go": "another process's lock can't be waited for; the sleeps are a fraction of a millisecond, and the context is looked at between them",
 	}
 }
@@ -121,7 +121,7 @@ func TestNobodySleeps(t *testing.T) {
 	t.Parallel()
 	virtual := map[string]bool{} // packages whose tests have a virtual clock, which a sleep moves on
 	for _, f := range sources(t) {
-		virtual[f.pkg] = virtual[f.pkg] || f.test && (slices.Contains(f.imports(), "testing/synctest") || slices.Contains(f.imports(), module+"/coord/internal/coordtest"))
+		virtual[f.pkg] = virtual[f.pkg] || f.test && (slices.Contains(f.imports(), "testing/synctest") || slices.Contains(f.imports(), module+"/internal/agreetest"))
 	}
 	excused := sleepers()
 	for _, f := range sources(t) {

@@ -106,9 +106,8 @@ func (c *counting) step(name string, f func() error) {
 	})
 }
 
-// during counts the requests of three seconds, and scales them to a unit of time at which they are some times rarer.
-func (c *counting) during(name string, unit time.Duration, rarer float64) {
-	const while = 3 * time.Second
+// during counts the requests of a while, and scales them to a unit of time at which they are some times rarer.
+func (c *counting) during(name string, while, unit time.Duration, rarer float64) {
 	c.prepare(func() error {
 		pause(c.ctx, 500*time.Millisecond) // past the beginning, and between two renewals
 		before := c.total()
@@ -148,8 +147,8 @@ func countNumbers(c *counting) {
 func countGate(c *counting) {
 	note := gate.Note{By: "bench"}
 	first := gate.At(c.stores[0], "first")
-	second, err := gate.New(c.stores[0], "second", gate.Config{Poll: 100 * time.Millisecond})
-	c.prepare(func() error { return errors.Join(err, first.Open(c.ctx, note)) })
+	second := gate.At(c.stores[0], "second")
+	c.prepare(func() error { return first.Open(c.ctx, note) })
 	c.step("gate: Wait at an open gate", func() error { return first.Wait(c.ctx) })
 	c.step("gate: Close", func() error { return first.Close(c.ctx, note) })
 	c.step("gate: Open", func() error { return first.Open(c.ctx, note) })
@@ -158,7 +157,7 @@ func countGate(c *counting) {
 	var wait sync.WaitGroup
 	defer wait.Wait()
 	wait.Go(func() { _ = second.Wait(ctx) }) // ends with ctx
-	c.during("gate: an hour of Wait, computed from 3 s at Poll 100 ms", time.Hour, 25)
+	c.during("gate: an hour of Wait, computed from 15 s", 15*time.Second, time.Hour, 1)
 	c.step("gate: Open before one that waits in the same process, its look included", func() error {
 		err := second.Open(c.ctx, note)
 		wait.Wait()
@@ -179,7 +178,7 @@ func countLease(c *counting) {
 	c.prepare(acquire("first"))
 	c.prepare(release)
 	c.step("lease: Acquire", acquire("second"))
-	c.during("lease: an hour of renewals, computed from 3 s at TTL 3 s", time.Hour, 10)
+	c.during("lease: an hour of renewals, computed from 3 s at TTL 3 s", 3*time.Second, time.Hour, 10)
 	c.step("lease: Release", release)
 }
 
@@ -206,7 +205,7 @@ func countLeader(c *counting) {
 		}
 	}
 	stand()
-	c.during("leader: a minute of leading, computed from 3 s at TTL 3 s", time.Minute, 10./3)
+	c.during("leader: a minute of leading, computed from 3 s at TTL 3 s", 3*time.Second, time.Minute, 10./3)
 	cancel()
 	wait.Wait()
 }

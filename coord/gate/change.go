@@ -5,10 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/change"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,7 +48,7 @@ func (g *Gate) Close(ctx context.Context, note Note) error {
 	return g.change(ctx, "close", note, nil, func(document) (document, error) { return document{}, nil })
 }
 
-// change writes what next makes of the document, and tells all that listen.
+// change writes what next makes of the document, and lets all that listen look.
 func (g *Gate) change(ctx context.Context, op string, note Note, check func() error, next func(d document) (document, error)) error {
 	if g.fault != nil {
 		return g.fault
@@ -61,51 +60,26 @@ func (g *Gate) change(ctx context.Context, op string, note Note, check func() er
 	if err != nil {
 		return g.fail(op, err)
 	}
-	id := rand.Text()
-	if err := change.Once(ctx, id, &changing{Gate: g, note: note, id: id, next: next}, errDoubt); err != nil {
+	c := agree.Change[document]{ID: rand.Text(), Look: g.look, Write: g.write, Stamp: stamp, Doubt: errDoubt}
+	c.Next = func(seen sighting) (document, bool, error) {
+		d, err := next(seen.Doc)
+		if err != nil || seen.ETag != "" && d.Open == seen.Doc.Open && d.OpensAt.Equal(seen.Doc.OpensAt) {
+			return d, false, err
+		}
+		d.By, d.Why, d.ID = note.By, note.Why, c.ID
+		return d, true, nil
+	}
+	// An announced opening whose moment has come is kept by the look before the change, so that those that wait for the
+	// opening go even if the gate is closed now.
+	if err := c.Make(ctx); err != nil {
 		return g.fail(op, err)
 	}
-	g.tell(ctx)
+	g.ring(ctx)
 	return nil
 }
+
+func stamp(d document) (id string, epoch int64) { return d.ID, d.Epoch }
 
 // errDoubt is the error of a change that may have been done and replaced by another one.
 var errDoubt = fmt.Errorf("%w: an answer was lost, and the gate has been changed since: whether this change came before that is unknown. Look at the gate",
 	storage.ErrUnavailable)
-
-// changing is the document of a gate that is changed.
-type changing struct {
-	*Gate
-	note Note
-	id   string
-	next func(d document) (document, error)
-	seen sighting
-	want document
-}
-
-// Look reads the document. An announced opening whose moment has come is kept before the change, so that those that
-// wait for it go even if the gate is closed now.
-func (c *changing) Look(ctx context.Context) (id string, epoch int64, err error) {
-	c.seen = sighting{}
-	err = c.look(ctx, &c.seen)
-	return c.seen.doc.ID, c.seen.doc.Epoch, err
-}
-
-func (c *changing) Next() (changed bool, err error) {
-	d, err := c.next(c.seen.doc)
-	if err != nil || c.seen.etag != "" && d.Open == c.seen.doc.Open && d.OpensAt.Equal(c.seen.doc.OpensAt) {
-		return false, err
-	}
-	d.By, d.Why, d.ID = c.note.By, c.note.Why, c.id
-	c.want = d
-	return true, nil
-}
-
-func (c *changing) Write(ctx context.Context) error { return c.write(ctx, &c.seen, c.want) }
-
-// tell lets all that listen look at the gate.
-func (g *Gate) tell(ctx context.Context) {
-	if err := change.Tell(ctx, g.store, topic, []byte(g.name)); err != nil {
-		g.log(ctx, slog.LevelWarn, "can't tell others of a change of a gate; they see it with their next look", slog.Any("error", err))
-	}
-}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/gate"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -72,7 +72,7 @@ func TestAChangeHasItsEffectOnce(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				other := gate.At(s, name)
 				g := gate.At(disturbed(s, func(op storagetest.Op, do func() error) error { return c.disturb(t, other, op, do) }), name)
 				err := g.Open(t.Context(), gate.Note{})
@@ -93,7 +93,7 @@ func TestAChangeHasItsEffectOnce(t *testing.T) {
 // Each change counts. Nothing is written, and a note stays, when the gate is as it shall be.
 func TestChangesCount(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		for i, c := range []struct {
 			do          func()
@@ -124,7 +124,7 @@ func TestAnyCallOfAChangeFails(t *testing.T) {
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		for hit, n := true, int64(1); hit; n++ {
 			hit = false
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				g := gate.At(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 					if op.Seq != n {
 						return do()
@@ -151,7 +151,7 @@ func TestAnyCallOfAChangeFails(t *testing.T) {
 // While the store fails, a change ends with an error soon.
 func TestAChangeThatFails(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
 		g, began := gate.At(link.Store, name), time.Now()
@@ -172,7 +172,7 @@ func TestAChangeThatFails(t *testing.T) {
 // A change that was written is told although its context has ended.
 func TestAChangeIsToldAfterTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var w waiters
 		w.wait(t, seldom(t, s))
 		time.Sleep(time.Second)
@@ -184,7 +184,7 @@ func TestAChangeIsToldAfterTheEndOfItsContext(t *testing.T) {
 
 func TestNotes(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		for i, n := range []gate.Note{
 			{}, {By: "Ada Lovelace", Why: "naïve <b>日本</b> \"quotes\""}, {By: strings.Repeat("é", 50), Why: strings.Repeat("x", 256)},
@@ -215,7 +215,7 @@ func TestNotes(t *testing.T) {
 // A document that somebody else wrote under a gate's name is never written over.
 func TestABlobThatIsNoGate(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("gates")
 		for key, body := range map[string]string{
 			"text": "x", "empty": "", "null": "null", "lease": `{"holder":"a","id":"x","fence":9,"ttl":3000}`, "list": "[]", "two": `{"epoch":1}{"epoch":2}`,
@@ -248,13 +248,11 @@ func TestABlobThatIsNoGate(t *testing.T) {
 // A bad name and a bad Config are refused at once, and nothing is asked of the store.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		s = storagetest.Intercept(s, calls.Hook)
 		for _, bad := range []string{"", "a\nb", "\xff", strings.Repeat("x", 257)} {
-			_, err := gate.New(s, bad, gate.Config{Poll: time.Millisecond})
-			wantErr(t, err, storage.ErrInvalid, "key", "Poll is 1ms; want 100ms to 10m0s")
-			_, err = gate.New(s, bad, gate.Config{Metrics: prometheus.NewRegistry()})
+			_, err := gate.New(s, bad, gate.Config{Metrics: prometheus.NewRegistry()})
 			wantErr(t, err, storage.ErrInvalid, "key")
 			g := gate.At(s, bad)
 			_, err = g.State(t.Context())
@@ -266,9 +264,6 @@ func TestFaults(t *testing.T) {
 				wantErr(t, err, storage.ErrInvalid, "key")
 			}
 		}
-		if _, err := gate.New(s, name, gate.Config{Poll: -time.Second}); !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("a negative Poll: %v", err)
-		}
 		if n := calls.Count(); n > 0 {
 			t.Errorf("%d calls", n)
 		}
@@ -277,7 +272,7 @@ func TestFaults(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		list := func(s *storage.Store) (all string) {
 			for i, err := range gate.List(t.Context(), s) {
 				all += fmt.Sprintf("%s open=%v err=%v; ", i.Name, i.Open, err != nil)
@@ -314,7 +309,7 @@ func TestList(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		r := prometheus.NewRegistry()
 		g, err := gate.New(s, name, gate.Config{Metrics: r})
 		must(t, err)

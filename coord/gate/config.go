@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,8 +17,7 @@ import (
 )
 
 const (
-	minPoll = 100 * time.Millisecond
-	maxPoll = 10 * time.Minute
+	usualPoll = 2500 * time.Millisecond // the longest time between two looks at a gate that is closed, while nothing rings
 
 	openPolls = 12 // a gate that is open is looked at once in so many polls
 
@@ -26,32 +26,23 @@ const (
 
 // Config is how a process uses a gate. The zero Config is right for most callers.
 type Config struct {
-	// Poll is the longest time between two looks at a gate that is closed, while nothing rings. Chance makes it shorter
-	// by up to a fifth. Watch looks at a gate that is open 12 times less often. At least 100 milliseconds, at most 10
-	// minutes. Defaults to 2.5 seconds.
-	Poll time.Duration
-
 	// Metrics gets the number of Waits and of openings. Defaults to none.
 	Metrics prometheus.Registerer
 
 	// Logger gets failures that no caller is told of: the store can't be reached, and can be again. Defaults to none.
 	Logger *slog.Logger
+
+	poll time.Duration // Defaults to usualPoll
 }
 
 // withDefaults returns a complete copy, or all that is wrong with it and the name.
 func (c Config) withDefaults(name string) (Config, error) {
-	faults := []error{storage.CheckKey(name)}
-	if c.Poll == 0 {
-		c.Poll = 2500 * time.Millisecond
-	}
-	if c.Poll < minPoll || c.Poll > maxPoll {
-		faults = append(faults, fmt.Errorf("%w: Poll is %v; want %v to %v", storage.ErrInvalid, c.Poll, minPoll, maxPoll))
-	}
+	c.poll = cmp.Or(c.poll, usualPoll)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With(slog.String("gate", name))
-	return c, errors.Join(faults...)
+	return c, storage.CheckKey(name)
 }
 
 // gateMetrics are the metrics of one gate.

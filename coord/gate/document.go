@@ -3,16 +3,17 @@ package gate
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
 const (
+	topic     = "gates" // is told the name of a gate that has changed
 	container = "gates"
 	maxBytes  = 8 << 10          // of a document
 	callTime  = 10 * time.Second // for one call of the store
@@ -39,71 +40,55 @@ func (d document) due(now time.Time) bool {
 	return !d.Open && !d.OpensAt.IsZero() && !now.Before(d.OpensAt)
 }
 
-// A sighting is a state of the document. The zero sighting is one that is not there.
-type sighting struct {
-	doc  document
-	etag storage.ETag // empty: there is no blob
+// A sighting is a state of a gate that this process has seen.
+type sighting = agree.Sighting[document]
+
+// decode reads a document.
+func decode(name string, body []byte) (document, error) {
+	var d document
+	if len(body) > maxBytes || json.Unmarshal(body, &d) != nil || d.Epoch < 1 || d.Epoch == math.MaxInt64 || d.Openings < 0 || d.Openings > d.Epoch || d.Open && !d.OpensAt.IsZero() {
+		return document{}, fmt.Errorf("%w: the blob %s in container %s is not a gate; close it by \"millrace gates repair\"", storage.ErrInvalid, storage.Quote(name), container)
+	}
+	return d, nil
 }
 
-// read brings a sighting up to date.
-func (g *Gate) read(ctx context.Context, seen *sighting) error {
-	ctx, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	blob, err := g.blobs.Get(ctx, g.name, seen.etag)
-	switch {
-	case errors.Is(err, storage.ErrNotModified):
-		return nil
-	case errors.Is(err, storage.ErrNotFound):
-		*seen = sighting{}
-		return nil
-	case err != nil:
-		return err
+// documentOf returns the document of a gate.
+func documentOf(blobs *storage.Blobs, name string) agree.Document[document] {
+	return agree.Document[document]{
+		Blobs: blobs, Key: name, Limit: callTime,
+		Decode: func(body []byte) (document, error) { return decode(name, body) },
+		Encode: func(d document) ([]byte, error) { return json.Marshal(d) },
 	}
-	var d document
-	if len(blob.Body) > maxBytes || json.Unmarshal(blob.Body, &d) != nil || d.Epoch < 1 || d.Epoch == math.MaxInt64 || d.Openings < 0 || d.Openings > d.Epoch || d.Open && !d.OpensAt.IsZero() {
-		return fmt.Errorf("%w: the blob %s in container %s is not a gate; close it by \"millrace gates repair\"", storage.ErrInvalid, storage.Quote(g.name), container)
-	}
-	*seen = sighting{d, blob.ETag}
-	return nil
 }
 
 // write replaces what was seen, if it is still there. d says something else about the gate.
 func (g *Gate) write(ctx context.Context, seen *sighting, d document) error {
-	ctx, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	d.Epoch, d.Openings = seen.doc.Epoch+1, seen.doc.Openings
+	d.Epoch, d.Openings = seen.Doc.Epoch+1, seen.Doc.Openings
 	if d.Open {
 		d.Openings++
 	}
 	d.Since = g.now().Round(0).UTC()
-	body, err := json.Marshal(d)
-	if err != nil {
-		return err
-	}
-	etag, err := g.blobs.Put(ctx, g.name, body, storage.Condition{IfMatch: seen.etag, IfAbsent: seen.etag == ""})
-	if err != nil {
-		return err
-	}
-	if *seen = (sighting{d, etag}); d.Open {
+	err := g.doc.Write(ctx, seen, d)
+	if err == nil && d.Open {
 		g.metrics.opened.Inc()
 	}
-	return nil
+	return err
 }
 
 // look brings a sighting up to date, and opens the gate if its moment has come. The write is guarded: it does nothing
 // to a gate that somebody has closed or opened meanwhile.
 func (g *Gate) look(ctx context.Context, seen *sighting) error {
 	for {
-		if !seen.doc.due(g.now()) {
-			if err := g.read(ctx, seen); err != nil || !seen.doc.due(g.now()) {
+		if !seen.Doc.due(g.now()) {
+			if err := g.doc.Read(ctx, seen); err != nil || !seen.Doc.due(g.now()) {
 				return err
 			}
 		}
-		d := seen.doc
+		d := seen.Doc
 		d.Open, d.OpensAt = true, time.Time{}
 		err := g.write(ctx, seen, d)
 		if err == nil {
-			g.tell(ctx)
+			g.ring(ctx)
 			return nil
 		}
 		*seen = sighting{} // read it again: somebody has changed it, or will where this process can't write
@@ -111,4 +96,17 @@ func (g *Gate) look(ctx context.Context, seen *sighting) error {
 			return err
 		}
 	}
+}
+
+// ring lets all that listen look at the gate.
+func (g *Gate) ring(ctx context.Context) {
+	if err := agree.Ring(ctx, g.store, topic, []byte(g.name)); err != nil {
+		g.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell others of a change of a gate; they see it with their next look", slog.Any("error", err))
+	}
+}
+
+func (g *Gate) fail(op string, err error) error { return fail(op, g.name, err) }
+
+func fail(op, name string, err error) error {
+	return fmt.Errorf("gate: %s %s: %w", op, storage.Quote(name), err)
 }

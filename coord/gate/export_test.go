@@ -8,3 +8,6 @@ func WithClock(g *Gate, now func() time.Time) *Gate {
 	other.now = now
 	return &other
 }
+
+// Polling is a Config whose process looks at a closed gate that often.
+func Polling(every time.Duration) Config { return Config{poll: every} }

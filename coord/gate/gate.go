@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -15,7 +15,7 @@ import (
 // A Gate is closed until somebody opens it. Its methods may be called concurrently.
 type Gate struct {
 	store   *storage.Store
-	blobs   *storage.Blobs
+	doc     agree.Document[document]
 	name    string
 	fault   error // of the name or the Config
 	cfg     Config
@@ -43,7 +43,7 @@ func New(store *storage.Store, name string, cfg Config) (*Gate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("gate: metrics: %w", err)
 	}
-	return &Gate{store: store, blobs: store.Blobs(container), name: name, cfg: cfg, metrics: m, now: time.Now}, nil
+	return &Gate{store: store, doc: documentOf(store.Blobs(container), name), name: name, cfg: cfg, metrics: m, now: time.Now}, nil
 }
 
 // State is a gate at some moment.
@@ -89,13 +89,5 @@ func (g *Gate) State(ctx context.Context) (State, error) {
 	if err := g.look(ctx, &seen); err != nil {
 		return State{}, g.fail("look at", err)
 	}
-	return seen.doc.state(), nil
-}
-
-func (g *Gate) fail(op string, err error) error {
-	return fmt.Errorf("gate: %s %s: %w", op, storage.Quote(g.name), err)
-}
-
-func (g *Gate) log(ctx context.Context, level slog.Level, event string, attrs ...slog.Attr) {
-	g.cfg.Logger.LogAttrs(ctx, level, event, attrs...)
+	return seen.Doc.state(), nil
 }

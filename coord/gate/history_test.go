@@ -83,7 +83,7 @@ type history = storagetest.History[string, register]
 
 // play lets one client use the gate.
 func play(ctx context.Context, h *history, client int, r *rand.Rand, s *storage.Store, turns int) error {
-	g, err := gate.New(s, name, gate.Config{Poll: 100 * time.Millisecond})
+	g, err := gate.New(s, name, gate.Polling(100*time.Millisecond))
 	if err != nil {
 		return err
 	}

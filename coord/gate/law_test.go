@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 func TestAnOpeningBeforeWaitIsNotMissed(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		open(t, gate.At(s, name))
 		time.Sleep(time.Hour)
 		var calls storagetest.Calls
@@ -38,7 +38,7 @@ func TestAnOpeningWhileWaitBeginsIsNotMissed(t *testing.T) {
 			n := int64(0)
 			for again := true; again; {
 				n++
-				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 					var hit atomic.Bool
 					began := time.Now()
 					other := gate.At(s, name)
@@ -75,7 +75,7 @@ func TestAnOpeningWhileWaitBeginsIsNotMissed(t *testing.T) {
 
 func TestAnOpeningWhileWaitingIsNotMissed(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var w waiters
 		for range 8 {
 			w.wait(t, seldom(t, s))
@@ -105,7 +105,7 @@ func TestAnOpeningThatNobodyHearsIsNotMissed(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				s = wrap(s)
 				var w waiters
 				for range 8 {
@@ -124,7 +124,7 @@ func TestAHangingHearHoldsUpNoLook(t *testing.T) {
 	t.Parallel()
 	for _, announced := range []bool{true, false} {
 		for _, after := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 36 * time.Second} {
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				tries := 0
 				hangs := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
 					if op.Name != "hear" {
@@ -160,7 +160,7 @@ func TestAnOpeningThatWasClosedAtOnceIsNotMissed(t *testing.T) {
 	for way, wrap := range map[string]func(*storage.Store) *storage.Store{"told": func(s *storage.Store) *storage.Store { return s }, "not told": silent} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				s = wrap(s)
 				g := gate.At(s, name)
 				open(t, g)
@@ -186,7 +186,7 @@ func TestAnOpeningThatWasClosedAtOnceIsNotMissed(t *testing.T) {
 // Any ring, even of the gate's own name, only makes those that wait read the gate.
 func TestASpuriousRingLetsNobodyThrough(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var calls storagetest.Calls
 		ended := make(chan error)
@@ -221,7 +221,7 @@ func TestASpuriousRingLetsNobodyThrough(t *testing.T) {
 
 func TestClosingDoesNotRecallThoseThatHaveGone(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		open(t, g)
 		must(t, g.Wait(t.Context()))
@@ -242,7 +242,7 @@ func TestAStoreThatFailsEndsNoWait(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				began := time.Now()
 				log := newLog()
 				g, err := gate.New(storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -270,7 +270,7 @@ func TestAStoreThatFailsEndsNoWait(t *testing.T) {
 // A hearing that is lost is replaced with the next look, and what was told meanwhile is seen then.
 func TestALostHearingIsReplaced(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		f := &fragile{Store: s.Driver()}
 		var w waiters
 		w.wait(t, gate.At(storage.New(f), name))
@@ -284,7 +284,7 @@ func TestALostHearingIsReplaced(t *testing.T) {
 		open(t, gate.At(s, name))
 		w.want(t, time.Now(), time.Now())
 	})
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) { // it is lost again and again
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) { // it is lost again and again
 		f := &fragile{Store: s.Driver(), always: true}
 		wantClosed(t, gate.At(storage.New(f), name))
 		if n := f.lose(); n > 601 { // two seconds at least between two looks
@@ -296,7 +296,7 @@ func TestALostHearingIsReplaced(t *testing.T) {
 // The package's comment promises these costs.
 func TestCost(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		ours := storagetest.Intercept(s, calls.Hook)
 		count := func(what string, names []string, least, most int, do func()) {
@@ -335,7 +335,7 @@ func TestCost(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := seldom(t, s)
 		at := time.Now().Add(5 * time.Hour)
 		go func() {

@@ -32,19 +32,18 @@ func List(ctx context.Context, store *storage.Store) iter.Seq2[Info, error] {
 				yield(Info{}, fmt.Errorf("gate: list: %w", err))
 				return
 			}
-			g := &Gate{blobs: blobs, name: b.Key}
 			var seen sighting
-			err := g.read(ctx, &seen)
+			err := documentOf(blobs, b.Key).Read(ctx, &seen)
 			switch {
-			case err != nil && !call.Permanent(err):
-				yield(Info{Name: b.Key}, g.fail("list", err))
+			case err != nil && seen.Fault == nil:
+				yield(Info{Name: b.Key}, fail("list", b.Key, err))
 				return
 			case err != nil:
-				err = g.fail("list", err)
-			case seen.etag == "":
+				err = fail("list", b.Key, err)
+			case seen.ETag == "":
 				continue // it was deleted meanwhile
 			}
-			if !yield(Info{Name: b.Key, State: seen.doc.state()}, err) {
+			if !yield(Info{Name: b.Key, State: seen.Doc.state()}, err) {
 				return
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -21,7 +21,7 @@ func skewed(s *storage.Store, d time.Duration) *gate.Gate {
 // say then.
 func TestAnAnnouncedOpeningIsKeptByTheFirstThatLooks(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		at := time.Now().Add(time.Hour + 1234567*time.Nanosecond)
 		announce(t, gate.At(s, name), at)
 		var w waiters
@@ -38,7 +38,7 @@ func TestAnAnnouncedOpeningIsKeptByTheFirstThatLooks(t *testing.T) {
 
 func TestAnAnnouncedOpeningWaitsForSomebodyToLook(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		announce(t, gate.At(s, name), time.Now().Add(time.Hour))
 		time.Sleep(24 * time.Hour)
 		for i, err := range gate.List(t.Context(), s) {
@@ -55,7 +55,7 @@ func TestAnAnnouncedOpeningWaitsForSomebodyToLook(t *testing.T) {
 // Those that wait follow a new announcement at once, and one that is taken back.
 func TestAnAnnouncementIsReplaced(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g, began := gate.At(s, name), time.Now()
 		var w waiters
 		for range 8 {
@@ -84,7 +84,7 @@ func TestAnAnnouncementIsReplaced(t *testing.T) {
 // A process that can't read the gate at the announced moment doesn't go: somebody may have closed it.
 func TestTheBlobDecidesNotTheMoment(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		var w waiters
 		link := storagetest.NewLink(s)
@@ -130,7 +130,7 @@ func TestClocksThatDisagree(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				at := time.Now().Add(10 * time.Minute)
 				announce(t, gate.At(s, name), at)
 				var w waiters
@@ -146,7 +146,7 @@ func TestClocksThatDisagree(t *testing.T) {
 // A clock that jumps is noticed within a poll. One that stands still opens nothing, and holds up nobody else.
 func TestClocksThatJumpOrStop(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		began := time.Now()
 		jump := began.Add(10 * time.Minute)
 		announce(t, gate.At(s, name), began.Add(time.Hour))
@@ -159,7 +159,7 @@ func TestClocksThatJumpOrStop(t *testing.T) {
 		}))
 		w.want(t, jump, jump.Add(poll))
 	})
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		began := time.Now()
 		announce(t, gate.At(s, name), began.Add(time.Minute))
 		stopped := gate.WithClock(gate.At(s, name), func() time.Time { return began })
@@ -176,7 +176,7 @@ func TestClocksThatJumpOrStop(t *testing.T) {
 
 func TestMomentsThatAreNoGood(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		g := gate.At(s, name)
 		for want, at := range map[string]time.Time{
 			"the time is zero; to open the gate now, call Open": {},
@@ -206,7 +206,7 @@ func TestMomentsThatAreNoGood(t *testing.T) {
 // A process that can read and not write can't keep an announcement. It goes when another one has.
 func TestAnAnnouncedOpeningReachesThoseThatCantWrite(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		reader := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "put blob" {
 				return op.Fail(storage.ErrUnavailable)

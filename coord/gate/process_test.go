@@ -40,7 +40,7 @@ func child(ctx context.Context, place string) error {
 		return err
 	}
 	defer s.Close()
-	g, err := gate.New(s, name, gate.Config{Poll: rare})
+	g, err := gate.New(s, name, gate.Polling(rare))
 	if err != nil {
 		return err
 	}

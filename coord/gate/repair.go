@@ -3,11 +3,8 @@ package gate
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"errors"
 	"fmt"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -25,27 +22,19 @@ func Repair(ctx context.Context, store *storage.Store, name string, note Note) e
 	if err != nil {
 		return g.fail("repair", err)
 	}
-	g.tell(ctx)
+	g.ring(ctx)
 	return nil
 }
 
 func (g *Gate) repair(ctx context.Context, note Note) error {
-	limited, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	blob, err := g.blobs.Get(limited, g.name, "")
-	if err != nil {
+	var seen sighting
+	switch err := g.doc.Read(ctx, &seen); {
+	case seen.Fault == nil && err != nil:
 		return err
-	}
-	switch err := g.read(ctx, &sighting{}); {
-	case err == nil:
+	case seen.Fault == nil && seen.ETag == "":
+		return storage.ErrNotFound
+	case seen.Fault == nil:
 		return fmt.Errorf("%w: it is a gate; open or close it", storage.ErrInvalid)
-	case !errors.Is(err, storage.ErrInvalid):
-		return err
 	}
-	body, err := json.Marshal(document{By: note.By, Why: note.Why, Since: g.now().Round(0).UTC(), Epoch: 1, ID: rand.Text()})
-	if err != nil {
-		return err
-	}
-	_, err = g.blobs.Put(limited, g.name, body, storage.Condition{IfMatch: blob.ETag})
-	return err
+	return g.write(ctx, &seen, document{By: note.By, Why: note.Why, ID: rand.Text()})
 }

@@ -5,13 +5,13 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/coord/gate"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
 func TestRepair(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		if err := gate.Repair(t.Context(), s, name, gate.Note{}); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("without a blob: %v", err)
 		}

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // weather is bad for one process. late counts the writes that are still to come.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
-	return coordtest.Weather{Odds: 10, Slow: 500 * time.Millisecond, Late: 20 * time.Second}.Over(s, r, late)
+	return agreetest.Weather{Odds: 10, Slow: 500 * time.Millisecond, Late: 20 * time.Second}.Over(s, r, late)
 }
 
 // Processes come and wait, in rounds, in bad weather. In each round one opens the gate, now or at a moment; all go, and
@@ -25,7 +25,7 @@ func TestInAnyWeather(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var late sync.WaitGroup
 				r := rand.New(rand.NewPCG(seed, 0))
 				process := func(n uint64) *gate.Gate {

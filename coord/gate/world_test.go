@@ -27,7 +27,7 @@ const (
 // seldom is the gate for a process that looks as seldom as may be.
 func seldom(t *testing.T, s *storage.Store) *gate.Gate {
 	t.Helper()
-	g, err := gate.New(s, name, gate.Config{Poll: rare})
+	g, err := gate.New(s, name, gate.Polling(rare))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/ids"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -23,7 +23,7 @@ import (
 // numbers again soon after the store works again.
 func TestTheStoreFails(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		link := storagetest.NewLink(storagetest.Intercept(s, calls.Hook))
 		var tried atomic.Int64
@@ -61,7 +61,7 @@ func TestALostAnswerLosesTheRange(t *testing.T) {
 		for n := int64(1); n <= 6; n++ {
 			t.Run(fmt.Sprintf("%s/%d", moment, n), func(t *testing.T) {
 				t.Parallel()
-				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 					var seen seen
 					wrote := false // by the call that failed
 					q := open(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -92,7 +92,7 @@ func TestALostAnswerLosesTheRange(t *testing.T) {
 // Only a caller that has no number waits, its context ends its wait, and others go on waiting.
 func TestTheContextEndsAWait(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		q := open(t, storagetest.Intercept(s, func(_ context.Context, _ storagetest.Op, do func() error) error {
 			time.Sleep(2 * time.Second)
 			return do()
@@ -116,7 +116,7 @@ func TestTheContextEndsAWait(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		reg := prometheus.NewRegistry()
 		q := open(t, link.Store, ids.Config{Metrics: reg})
@@ -152,7 +152,7 @@ func TestClose(t *testing.T) {
 func TestCloseWhileAFetchHangs(t *testing.T) {
 	t.Parallel()
 	for _, obeys := range []bool{true, false} {
-		coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 			var hanging atomic.Bool
 			over := make(chan struct{})
 			q := open(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -179,7 +179,7 @@ func TestCloseWhileAFetchHangs(t *testing.T) {
 			wantNext(t, s, 10)
 		})
 	}
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		q := open(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, _ func() error) error {
 			<-ctx.Done()
 			return op.Fail(storage.ErrUnavailable)
@@ -200,7 +200,7 @@ func TestCloseWhileAFetchHangs(t *testing.T) {
 // Callers take numbers while the Sequence is closed: none of those that were given back is given out.
 func TestCloseAmongCallers(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var seen seen
 		for round := range 50 {
 			q := open(t, s, ids.Config{Least: 1 + 2*int64(round)})
@@ -239,7 +239,7 @@ func TestWeather(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var (
 					seen        seen
 					nodes, late sync.WaitGroup
@@ -306,7 +306,7 @@ func live(t *testing.T, good, s *storage.Store, r *rand.Rand, seen *seen) {
 // requests are made for each range and each lost race.
 func TestAHundredNodes(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var (
 			calls storagetest.Calls
 			nodes sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/ids"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -21,7 +21,7 @@ import (
 // The write of a range is answered before a number of it is given out.
 func TestLaw1ReservedBeforeGivenOut(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var reserved atomic.Int64 // answered so far
 		q := open(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			time.Sleep(time.Second)
@@ -47,7 +47,7 @@ func TestLaw1ReservedBeforeGivenOut(t *testing.T) {
 // but those behind which others have reserved.
 func TestLaw1Unique(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var (
 			seen    seen
 			callers sync.WaitGroup
@@ -83,7 +83,7 @@ func TestLaw1Unique(t *testing.T) {
 // ranges.
 func TestLaw2NumbersGrow(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		other := open(t, s, ids.Config{}) // so that ranges don't follow one another
 		q := open(t, s, ids.Config{Least: 3, Most: 50})
 		var (
@@ -119,7 +119,7 @@ func TestLaw2NumbersGrow(t *testing.T) {
 // A crash loses the rest of one range and the range fetched ahead, and Close loses nothing.
 func TestLaw3Gaps(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		cfg := ids.Config{Least: 10, Most: 10}
 		a := open(t, s, cfg)
 		takeAll(t, a, 1, 3)
@@ -162,7 +162,7 @@ func TestLaw3Gaps(t *testing.T) {
 // The size of a range follows its use, and no caller but the first waits.
 func TestLaw4Adapts(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var (
 			calls storagetest.Calls
 			reg   = prometheus.NewRegistry()
@@ -220,7 +220,7 @@ func TestLaw4Adapts(t *testing.T) {
 // A document that is no counter gives out nothing and stays as it is.
 func TestLaw5Corrupt(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, body := range []string{
 			"", "7", "null", "{}", `{"next":7}`, `{"counter":"orders"}`, `{"counter":"orders","next":0}`, `{"counter":"orders","next":-7}`,
 			`{"counter":"orders","next":"7"}`, `{"counter":"orders","next":7.5}`, `{"counter":"orders","next":9223372036854775808}`,
@@ -256,7 +256,7 @@ func TestLaw5Backwards(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				q := open(t, s, ids.Config{Least: 100, Most: 100})
 				takeAll(t, q, 1, 1)
 				backup := get(t, s)
@@ -283,7 +283,7 @@ func TestLaw5Backwards(t *testing.T) {
 
 func TestLaw5End(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		const first = math.MaxInt64 - 13
 		q := open(t, s, ids.Config{First: first})
 		takeAll(t, q, first, 13)

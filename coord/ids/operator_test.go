@@ -13,14 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/ids"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 func TestLaw6Raise(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		raise := func(past, want int64) {
 			t.Helper()
 			if err := ids.Raise(t.Context(), s, name, past); err != nil {
@@ -62,7 +62,7 @@ func TestLaw6Raise(t *testing.T) {
 // Several operators raise a counter while processes reserve: in the end it is past all of them.
 func TestLaw6RaiseAmongReservations(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var (
 			seen seen
 			all  sync.WaitGroup
@@ -97,7 +97,7 @@ func TestLaw6RaiseAmongReservations(t *testing.T) {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, err := range ids.List(t.Context(), s) {
 			t.Errorf("something is listed in an empty store: %v", err)
 		}
@@ -153,7 +153,7 @@ func TestList(t *testing.T) {
 
 func TestState(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		put(t, s, "bad", "x")
 		if err := ids.Raise(t.Context(), s, name, 41); err != nil {
 			t.Fatal(err)
@@ -171,7 +171,7 @@ func TestState(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, c := range []struct {
 			store *storage.Store
 			name  string

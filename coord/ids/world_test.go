@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/ids"
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 )
@@ -102,5 +102,5 @@ func get(t testing.TB, s *storage.Store) string {
 
 // weather is bad for one process. late counts the writes that are still to come.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
-	return coordtest.Weather{Odds: 12, Slow: 500 * time.Millisecond, Late: 10 * time.Second}.Over(s, r, late)
+	return agreetest.Weather{Odds: 12, Slow: 500 * time.Millisecond, Late: 10 * time.Second}.Over(s, r, late)
 }

@@ -58,5 +58,5 @@
 //     by default.
 //   - A change costs the old leader one request and the new one three, however many candidates there are. With a
 //     doorbell each of them makes up to two more, to find those that it tells.
-//   - A watcher makes one request each WatchConfig.Every, and one for each change: 24 a minute by default.
+//   - A watcher makes 24 requests a minute, and one for each change.
 package leader

@@ -61,7 +61,7 @@ func ExampleWatch() {
 	defer func() { _ = store.Close() }()
 
 	over := make(chan error, 1)
-	for who, err := range leader.Watch(ctx, store, "reports", leader.WatchConfig{}) {
+	for who, err := range leader.Watch(ctx, store, "reports") {
 		switch {
 		case err != nil:
 			log.Fatal(err)

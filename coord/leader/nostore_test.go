@@ -22,7 +22,7 @@ func TestAStoreThatIsNilIsRefused(t *testing.T) {
 func withoutStore(ctx context.Context) map[string]error {
 	run := leader.Run(ctx, nil, "a", leader.Config{}, func(context.Context, leader.Term) error { return nil })
 	_, current := leader.Current(ctx, nil, "a")
-	return map[string]error{"Run": run, "Current": current, "Watch": first(leader.Watch(ctx, nil, "a", leader.WatchConfig{})), "List": first(leader.List(ctx, nil))}
+	return map[string]error{"Run": run, "Current": current, "Watch": first(leader.Watch(ctx, nil, "a")), "List": first(leader.List(ctx, nil))}
 }
 
 // first returns the error that a listing begins with.

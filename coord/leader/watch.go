@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -83,123 +84,46 @@ func leaderOf(x lease.Info) Leader {
 	return who
 }
 
-// WatchConfig is how [Watch] looks for changes. The zero WatchConfig is right for most callers.
-type WatchConfig struct {
-	// Every is the mean time between two reads. Where the store rings, a change is seen at once, and a read finds what a
-	// ring missed. At least 100 milliseconds, at most an hour. Defaults to 2.5 seconds.
-	Every time.Duration
+// watchEvery is the mean time between two reads of a watcher.
+const watchEvery = 2500 * time.Millisecond
+
+// Watch yields the present leader of a name at once, and then each change of it: another term, or nobody leads. Where the
+// store rings, a change is seen at once. Watch also reads every 2.5 seconds on average, and finds what a ring missed. A
+// loop that takes long gets the newest state, and misses those between. When a read fails, Watch yields the error and
+// goes on; it yields no other error until a read has succeeded. When ctx ends, Watch yields its cause and ends.
+func Watch(ctx context.Context, store *storage.Store, name string) iter.Seq2[Leader, error] {
+	return watch(ctx, store, name, watchEvery)
 }
 
-// Watch yields the present leader of a name at once, and then each change of it: another term, or nobody leads. A loop
-// that takes long gets the newest state, and misses those between. When a read fails, Watch yields the error and goes
-// on; it yields no other error until a read has succeeded. When ctx ends, Watch yields its cause and ends.
-func Watch(ctx context.Context, store *storage.Store, name string, cfg WatchConfig) iter.Seq2[Leader, error] {
+func watch(ctx context.Context, store *storage.Store, name string, every time.Duration) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		every := or(cfg.Every, 2500*time.Millisecond)
-		err := errors.Join(call.CheckStore(store), checkName(name))
-		if every < 100*time.Millisecond || every > time.Hour {
-			err = errors.Join(err, fmt.Errorf("%w: Every is %v; want 100ms to 1h", storage.ErrInvalid, cfg.Every))
+		if err := errors.Join(call.CheckStore(store), checkName(name)); err != nil {
+			yield(Leader{}, watchError(name, err))
+			return
 		}
-		if err == nil {
-			e := ear{store: store, name: name, told: make(chan struct{}, 1)}
-			defer e.close()
-			if err = e.watch(ctx, every, yield); err == nil {
-				return
+		last, failing, over := Leader{Term: -1}, false, false
+		rings := agree.NewLoop(store, topic, func(data []byte) bool { return string(data) == name }, agree.NewTrouble(slog.New(slog.DiscardHandler)), "changes of a leader")
+		rings.Run(ctx, func(ctx context.Context, _ bool) (time.Duration, bool) {
+			who, err := Current(ctx, store, name)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil && !failing:
+				over = !yield(Leader{}, watchError(name, err))
+			case err == nil && (who.Term != last.Term || who.Holder != last.Holder):
+				last = who
+				over = !yield(who, nil)
 			}
+			failing = err != nil
+			return every*3/4 + rand.N(every/2), over
+		})
+		if !over {
+			yield(Leader{}, watchError(name, context.Cause(ctx)))
 		}
-		yield(Leader{}, watchError(name, err))
 	}
 }
 
 func watchError(name string, err error) error {
 	return fmt.Errorf("leader: watch %s: %w", storage.Quote(name), err)
-}
-
-// An ear hears of changes of one name, where the store rings.
-type ear struct {
-	store   *storage.Store
-	name    string
-	told    chan struct{} // of capacity 1
-	hearing *storage.Hearing
-}
-
-// watch yields changes until ctx ends; then it returns the cause. It returns nil when the loop has ended.
-func (e *ear) watch(ctx context.Context, every time.Duration, yield func(Leader, error) bool) error {
-	last, failing := Leader{Term: -1}, false
-	for {
-		e.open(ctx, every) // before the read: what is told meanwhile is not missed
-		who, err := Current(ctx, e.store, e.name)
-		switch {
-		case ctx.Err() != nil:
-			return context.Cause(ctx)
-		case err != nil && !failing:
-			if !yield(Leader{}, watchError(e.name, err)) {
-				return nil
-			}
-		case err == nil && (who.Term != last.Term || who.Holder != last.Holder):
-			if last = who; !yield(who, nil) {
-				return nil
-			}
-		}
-		failing = err != nil
-		if err := e.wait(ctx, every*3/4+rand.N(every/2)); err != nil {
-			return err
-		}
-	}
-}
-
-// open begins to hear, unless it does already. A failure is none of the watcher's: it reads now and then anyway.
-func (e *ear) open(ctx context.Context, limit time.Duration) {
-	if e.hearing != nil || !e.store.Rings() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	h, err := e.store.Hear(ctx, topic, func(data []byte, most int) int {
-		if string(data) != e.name {
-			return 0
-		}
-		if most > 0 {
-			select {
-			case e.told <- struct{}{}:
-			default: // the coming read sees this change too
-			}
-		}
-		return 1
-	})
-	if err == nil {
-		e.hearing = h
-	}
-}
-
-func (e *ear) close() {
-	if e.hearing != nil {
-		e.hearing.Close()
-		e.hearing = nil
-	}
-}
-
-// wait waits for a change, or as long as it may.
-func (e *ear) wait(ctx context.Context, d time.Duration) error {
-	var lost <-chan struct{}
-	if e.hearing != nil {
-		lost = e.hearing.Lost()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-t.C:
-			return nil
-		case <-e.told:
-			return nil
-		case <-lost:
-			lost = nil
-			e.close() // the next round opens it again, so that a store that loses it at once is asked no more often
-		}
-	}
 }
 
 // tell tells watchers that there is news. It keeps nobody waiting but the end of Run.

@@ -14,6 +14,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
+const usual = 2500 * time.Millisecond // between two reads of a watcher
+
 // A sight is what a watcher's loop got, and when.
 type sight struct {
 	who leader.Leader
@@ -22,11 +24,11 @@ type sight struct {
 }
 
 // watcher watches until ctx ends. The channel is closed after the last sight.
-func watcher(ctx context.Context, s *storage.Store, cfg leader.WatchConfig) <-chan sight {
+func watcher(ctx context.Context, s *storage.Store, every time.Duration) <-chan sight {
 	seen := make(chan sight, 1000)
 	go func() {
 		defer close(seen)
-		for who, err := range leader.Watch(ctx, s, name, cfg) {
+		for who, err := range leader.WatchEvery(ctx, s, name, every) {
 			seen <- sight{who, err, time.Now()}
 		}
 	}()
@@ -71,7 +73,7 @@ func TestLawAWatcherSeesEachChange(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {
 				ctx, stop := context.WithCancelCause(t.Context())
-				seen := watcher(ctx, c.view(s), leader.WatchConfig{})
+				seen := watcher(ctx, c.view(s), usual)
 				wantSight(t, seen, "", 0)
 				for term := int64(1); term <= 5; term++ {
 					a := begin(t, s, "a", leader.Config{})
@@ -105,7 +107,7 @@ func TestASlowWatcher(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		var got []int64
 		work := func(context.Context, leader.Term) error { return nil }
-		for who, err := range leader.Watch(t.Context(), s, name, leader.WatchConfig{}) {
+		for who, err := range leader.Watch(t.Context(), s, name) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,7 +132,7 @@ func TestAWatcherOutlivesFailures(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, stop := context.WithCancel(t.Context())
 		link := storagetest.NewLink(s)
-		seen := watcher(ctx, link.Store, leader.WatchConfig{Every: time.Second})
+		seen := watcher(ctx, link.Store, time.Second)
 		wantSight(t, seen, "", 0)
 		for range 2 {
 			link.Cut()
@@ -183,7 +185,7 @@ func TestAWatcherHearsAgain(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, stop := context.WithCancel(t.Context())
-		seen := watcher(ctx, storage.New(frail{s.Driver()}), leader.WatchConfig{Every: 5 * time.Second})
+		seen := watcher(ctx, storage.New(frail{s.Driver()}), 5*time.Second)
 		wantSight(t, seen, "", 0)
 		time.Sleep(time.Minute + 10*time.Second)
 		a := begin(t, s, "a", leader.Config{})
@@ -205,7 +207,7 @@ func TestTheCostOfWatching(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, stop := context.WithCancel(t.Context())
 		var calls storagetest.Calls
-		seen := watcher(ctx, storagetest.Intercept(s, calls.Hook), leader.WatchConfig{})
+		seen := watcher(ctx, storagetest.Intercept(s, calls.Hook), usual)
 		wantSight(t, seen, "", 0)
 		time.Sleep(time.Hour)
 		if n := calls.Count("get blob"); n < 1300 || n > 1600 || calls.Count() != n+1 {
@@ -227,25 +229,15 @@ func TestTheCostOfWatching(t *testing.T) {
 func TestBadWatches(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
-		for _, c := range []struct {
-			name string
-			cfg  leader.WatchConfig
-			want string
-		}{
-			{"", leader.WatchConfig{}, "key"},
-			{strings.Repeat("x", storage.MaxKey), leader.WatchConfig{}, "249 bytes"},
-			{name, leader.WatchConfig{Every: time.Millisecond}, "Every"},
-			{name, leader.WatchConfig{Every: -1}, "Every"},
-			{name, leader.WatchConfig{Every: 2 * time.Hour}, "Every"},
-		} {
+		for name, want := range map[string]string{"": "key", strings.Repeat("x", storage.MaxKey): "249 bytes"} {
 			n := 0
-			for _, err := range leader.Watch(t.Context(), s, c.name, c.cfg) {
-				if n++; !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%q, %+v: %v; want a word about %s", c.name, c.cfg, err, c.want)
+			for _, err := range leader.Watch(t.Context(), s, name) {
+				if n++; !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
+					t.Errorf("%q: %v; want a word about %s", name, err, want)
 				}
 			}
 			if n != 1 {
-				t.Errorf("%q, %+v: %d errors, want 1", c.name, c.cfg, n)
+				t.Errorf("%q: %d errors, want 1", name, n)
 			}
 		}
 		if _, err := leader.Current(t.Context(), s, ""); !errors.Is(err, storage.ErrInvalid) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/leader"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -23,7 +23,7 @@ const (
 // virtual runs a test in virtual time, and lets those that tell others of its end finish.
 func virtual(t *testing.T, f func(t *testing.T, s *storage.Store)) {
 	t.Helper()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		f(t, s)
 		time.Sleep(ttl) // a lease may be telling others that its candidate has left
 	})
@@ -138,7 +138,7 @@ func wantLeader(t *testing.T, s *storage.Store, holder string, term int64) {
 
 // weather is bad for one process. late counts the writes that are still to come.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
-	return coordtest.Weather{Odds: 12, Slow: 2 * time.Second, Late: ttl}.Over(s, r, late)
+	return agreetest.Weather{Odds: 12, Slow: 2 * time.Second, Late: ttl}.Over(s, r, late)
 }
 
 // A watch sees the reigns of all programs. It fails the test when two are alive at once, or terms don't rise.

@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -38,7 +38,7 @@ func TestBreak(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				link := storagetest.NewLink(s)
 				l := acquire(t, link.Store)
 				time.Sleep(time.Second)
@@ -80,7 +80,7 @@ func TestBreak(t *testing.T) {
 // The holder reads its lease's blob for the last time right before the break. It is alive for as long as it can be.
 func TestTheNextHolderAfterABreakIsAlone(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		var seen watch
 		l := acquire(t, link.Store)
@@ -95,7 +95,7 @@ func TestTheNextHolderAfterABreakIsAlone(t *testing.T) {
 
 func TestBreakOfWhatNobodyHolds(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		if err := lease.Break(t.Context(), s, name, because); !errors.Is(err, storage.ErrNotFound) || !strings.Contains(err.Error(), name) {
 			t.Errorf("a lease that never was: %v", err)
 		}
@@ -149,7 +149,7 @@ func TestAnyCallOfBreakFails(t *testing.T) {
 // A break meets a renewal: it follows it.
 func TestBreakWhileTheHolderRenews(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		breakIt(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
@@ -168,7 +168,7 @@ func TestBreakWhileTheHolderRenews(t *testing.T) {
 // The holder releases the lease while an operator breaks it. The next holder keeps it.
 func TestABreakSparesTheNextHolder(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		var next *lease.Lease
 		late := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {

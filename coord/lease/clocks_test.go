@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -26,7 +26,7 @@ func TestClocksThatDiffer(t *testing.T) {
 	for _, skew := range []time.Duration{-3 * time.Hour, 0, 3 * time.Hour} {
 		t.Run(skew.String(), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				link := storagetest.NewLink(skewed(s, func() time.Duration { return skew }))
 				l := acquire(t, link.Store)
 				if info := wantState(t, s, true, 1); !info.Since.Equal(time.Now().Add(skew)) {
@@ -124,7 +124,7 @@ func TestFencedWritesWhileClocksStandStill(t *testing.T) {
 			worlds++
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
-				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) { standStill(t, s, seed, &all) })
+				agreetest.Virtual(t, func(t *testing.T, s *storage.Store) { standStill(t, s, seed, &all) })
 			})
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -22,7 +22,7 @@ import (
 // However the function ends, the lease is free at once, and its fence goes on growing.
 func TestDoReleasesInEveryWayOut(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		wrong := errors.New("wrong")
 		for i, end := range []func() error{
 			func() error { return nil },
@@ -54,7 +54,7 @@ func TestDoReleasesInEveryWayOut(t *testing.T) {
 
 func TestDoTellsOfALoss(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		wrong := errors.New("wrong")
 		for _, err := range []error{nil, wrong} {
@@ -98,7 +98,7 @@ func TestAnyCallOfDoFails(t *testing.T) {
 // Two loops change one document. Each change takes a second. Nobody waits while the document is free.
 func TestTwoLoopsOnOneDocument(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		const each = 20
 		var (
 			loops  sync.WaitGroup
@@ -142,7 +142,7 @@ func TestTwoLoopsOnOneDocument(t *testing.T) {
 
 func TestUpdate(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		wrong := errors.New("wrong")
 		long := strings.Repeat("k", storage.MaxKey)
 		for _, key := range []string{"a", long} {
@@ -183,7 +183,7 @@ func TestUpdate(t *testing.T) {
 
 func TestUpdateLeavesCoordinationAlone(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, container := range []string{"leases", "gates", "counters", "quorum"} {
 			err := lease.Update(t.Context(), s, container, "x", lease.Config{}, func(context.Context, []byte) ([]byte, error) { return []byte("x"), nil })
 			if !errors.Is(err, storage.ErrInvalid) {
@@ -196,7 +196,7 @@ func TestUpdateLeavesCoordinationAlone(t *testing.T) {
 // A holder whose proof has ended writes between another's read and write. That write isn't lost.
 func TestUpdateAfterAnotherWrite(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		old := lease.Fenced(blobs, "update/docs/a", 1)
 		if _, err := old.Put(t.Context(), "a", []byte("1"), storage.Condition{}); err != nil {
@@ -248,7 +248,7 @@ func TestUpdatesInBadWeather(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var (
 					all, late sync.WaitGroup
 					mu        sync.Mutex

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -36,7 +36,7 @@ func wantDocument(t *testing.T, blobs *storage.Blobs, content string, fence int6
 // A holder whose lease has ended writes until the first write of the next holder, and never after it.
 func TestTheStoreFencesOldHoldersOff(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		link := storagetest.NewLink(s)
 		l := acquire(t, link.Store)
@@ -83,7 +83,7 @@ func TestTheStoreFencesOldHoldersOff(t *testing.T) {
 
 func TestConditionsOfDocuments(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		d := lease.Fenced(blobs, name, 7)
 		want := func(what string, err, kind error) {
@@ -121,7 +121,7 @@ func TestConditionsOfDocuments(t *testing.T) {
 
 func TestForeignDocuments(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		want := func(what string, err error, word string) {
 			t.Helper()
@@ -197,7 +197,7 @@ func TestAnyCallOfAFencedWriteFails(t *testing.T) {
 // A write is done without an answer, and a later holder writes before the repetition. The error says both.
 func TestAFencedWriteOfUnknownOutcome(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		d := lease.Fenced(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Seq != 2 {

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -19,7 +19,7 @@ import (
 // Of many waiters exactly one looks after a release, and gets the lease at once.
 func TestAReleaseWakesOne(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		const n = 30
 		var calls storagetest.Calls
 		all := storagetest.Intercept(s, calls.Hook)
@@ -52,7 +52,7 @@ func TestAReleaseWakesOne(t *testing.T) {
 // A waiter that gives up just when a release wakes it wakes another one.
 func TestAWaiterThatGivesUpWakesAnother(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		gaveUp := 0
 		for range 40 { // by chance one waiter is woken or the other
 			over := errors.New("over")
@@ -96,7 +96,7 @@ func TestAWaiterThatGivesUpWakesAnother(t *testing.T) {
 // A release between a waiter's first look and its hearing is told to nobody. The waiter looks once more.
 func TestAReleaseWhileAWaiterBeginsToHear(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		begin := time.Now()
 		late := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -119,7 +119,7 @@ func TestARingThatIsLost(t *testing.T) {
 	for _, lost := range []string{"hear", "tell"} {
 		t.Run(lost, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				link := storagetest.NewLink(s)
 				l := acquire(t, link.Store)
 				link.Cut(lost)
@@ -139,7 +139,7 @@ func TestARingThatIsLost(t *testing.T) {
 
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		others := make(chan *lease.Lease)
 		for i := range 5 {
@@ -175,7 +175,7 @@ func TestHandOver(t *testing.T) {
 // The process that a lease is handed over to doesn't come. Others wait as if it had died.
 func TestHandOverToNobody(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		if err := l.HandOver(t.Context(), "heir"); err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestHandOverToNobody(t *testing.T) {
 
 func TestHandOverOfWhatIsGone(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		want := func(what string, l *lease.Lease, kind error) {
 			t.Helper()
 			if err := l.HandOver(t.Context(), "heir"); !errors.Is(err, kind) {
@@ -246,7 +246,7 @@ func TestHandOverOfWhatIsGone(t *testing.T) {
 // A hand-over fails, and the lease is released instead.
 func TestReleaseAfterAHandOverThatFailed(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		cut := false
 		l := acquire(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if !cut {

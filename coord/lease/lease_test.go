@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -25,7 +25,7 @@ func TestOneAtATime(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var (
 					seen          watch
 					law           fenceLaw
@@ -96,7 +96,7 @@ func (a *fenceLaw) see(t *testing.T, body []byte) {
 
 func TestAHolderDies(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		dead := acquire(t, link.Store)
 		link.Cut()
@@ -130,7 +130,7 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				over := make(chan struct{})
 				var last time.Time // when the last successful call began
 				l := acquire(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -160,7 +160,7 @@ func TestTheStoreIsUnreachable(t *testing.T) {
 
 func TestTheContextEndsInTime(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		begin := time.Now()
 		l := acquire(t, link.Store)
@@ -178,7 +178,7 @@ func TestTheContextEndsInTime(t *testing.T) {
 // result for long, so it proves nothing.
 func TestAnOldWriteProvesNothing(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		begin := time.Now()
 		learnt := 0
 		l := acquire(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -205,7 +205,7 @@ func TestAnOldWriteProvesNothing(t *testing.T) {
 // A holder never overwrites another process's write.
 func TestSomebodyElseHasIt(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ctx, cancel := context.WithCancel(t.Context())
 		old, err := lease.Acquire(ctx, s, name, lease.Config{TTL: ttl})
 		if err != nil {
@@ -250,7 +250,7 @@ func TestAnyCallFails(t *testing.T) {
 				hit := true
 				for n := int64(1); hit; n++ {
 					hit = false
-					coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+					agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 						l, err := get(t.Context(), storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 							if op.Seq != n {
 								return do()
@@ -299,7 +299,7 @@ func TestDeathInAnyCall(t *testing.T) {
 			for n := int64(1); n < 7; n++ {
 				t.Run(fmt.Sprintf("%s/%s/%d", while, moment, n), func(t *testing.T) {
 					t.Parallel()
-					coordtest.Virtual(t, func(t *testing.T, s *storage.Store) { dieAt(t, s, n, moment, while == "holding") })
+					agreetest.Virtual(t, func(t *testing.T, s *storage.Store) { dieAt(t, s, n, moment, while == "holding") })
 				})
 			}
 		}
@@ -340,7 +340,7 @@ func dieAt(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, h
 
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		ctx, cancel := context.WithCancelCause(t.Context())
 		l, err := lease.Acquire(ctx, storagetest.Intercept(s, calls.Hook), name, lease.Config{})
@@ -377,7 +377,7 @@ func TestRelease(t *testing.T) {
 
 func TestAReleaseThatFails(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		l := acquire(t, link.Store)
 		link.Cut()
@@ -397,7 +397,7 @@ func TestAReleaseThatFails(t *testing.T) {
 
 func TestTheContextEndsWhileWaiting(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		end := errors.New("over")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*ttl+time.Second, end)
@@ -415,7 +415,7 @@ func TestTheContextEndsWhileWaiting(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("leases")
 		for key, body := range map[string]string{"text": "x", "no-fence": `{"id":"a","ttl":5}`, "no-ttl": `{"id":"a","fence":1}`, "long-ttl": `{"id":"a","fence":1,"ttl":9e17}`} {
 			if _, err := blobs.Put(t.Context(), key, []byte(body), storage.Condition{}); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -32,7 +32,7 @@ func list(t *testing.T, s *storage.Store) map[string]lease.Info {
 
 func TestListOfSomeNames(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, n := range []string{"a", "b", "c"} {
 			release(t, acquireNamed(t, s, n))
 		}
@@ -61,7 +61,7 @@ func acquireNamed(t *testing.T, s *storage.Store, n string) *lease.Lease {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		if all := list(t, s); len(all) != 0 {
 			t.Errorf("nothing is listed as %v", all)
 		}
@@ -108,7 +108,7 @@ func TestList(t *testing.T) {
 // A row that a dead waiter left is deleted some day.
 func TestListDeletesRowsOfTheDead(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		table := s.Table("lease-waiters")
 		for id, seen := range map[string]time.Duration{"old": 8 * 24 * time.Hour, "new": time.Minute} {
 			row := fmt.Sprintf(`{"lease":%q,"holder":%q,"since":"2000-01-01T00:00:00Z","seen":%q,"ttl":30000}`, name, id, time.Now().Add(-seen).Format(time.RFC3339))
@@ -139,7 +139,7 @@ func TestListDeletesRowsOfTheDead(t *testing.T) {
 // A blob that is no lease doesn't hide the others.
 func TestListWithAForeignBlob(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		release(t, acquire(t, s))
 		if _, err := s.Blobs("leases").Put(t.Context(), "foreign", []byte("x"), storage.Condition{}); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestListWithAForeignBlob(t *testing.T) {
 // A waiter's row can't be written: the waiter gets the lease all the same.
 func TestAWaiterThatCantBeSeen(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut("put row", "delete row")
 		l := acquire(t, s)
@@ -194,7 +194,7 @@ func TestAWaiterThatCantBeSeen(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		r := prometheus.NewRegistry()
 		cfg := lease.Config{TTL: ttl, Metrics: r, Holder: "ada"}
 		l, err := lease.Acquire(t.Context(), s, name, cfg)

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -19,7 +19,7 @@ func TestRaise(t *testing.T) {
 	for how, body := range map[string]string{"deleted": "", "damaged": "junk", "set back": `{"holder":"old","id":"x","fence":1,"ttl":3000}`} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var seen watch
 				held := acquire(t, s)
 				seen.see(t, held)
@@ -49,7 +49,7 @@ func TestRaise(t *testing.T) {
 
 func TestRaiseRefuses(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		for _, past := range []int64{-1, 0, 1, math.MaxInt64 - 1, math.MaxInt64} {
 			if err := lease.Raise(t.Context(), s, name, past, lease.Config{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "fence") {

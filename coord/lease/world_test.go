@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -44,7 +44,7 @@ func wantCause(t *testing.T, l *lease.Lease, want error) {
 
 // weather is bad for one process. late counts the writes that are still to come.
 func weather(s *storage.Store, r *rand.Rand, late *sync.WaitGroup) *storage.Store {
-	return coordtest.Weather{Odds: 12, Slow: 2 * time.Second, Late: ttl}.Over(s, r, late)
+	return agreetest.Weather{Odds: 12, Slow: 2 * time.Second, Late: ttl}.Over(s, r, late)
 }
 
 // A watch sees all leases of a name. It fails the test when two are alive at once, or fences don't rise.
@@ -78,7 +78,7 @@ func eachCallFails(t *testing.T, least int64, f func(t *testing.T, failing, s *s
 			hit := true
 			for n := int64(1); hit && !t.Failed(); n++ {
 				hit = false
-				coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 					f(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 						if op.Seq != n {
 							return do()

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/members"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -27,7 +27,7 @@ func TestAsManyAsWanted(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				r := rand.New(rand.NewPCG(seed, 1))
 				want := 1 + r.IntN(3)
 				var fair atomic.Bool
@@ -136,7 +136,7 @@ func TestTakeOver(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				all, links := line(t, s, c.n)
 				if c.cut != nil {
 					c.cut(links[0])
@@ -169,7 +169,7 @@ func TestTakeOver(t *testing.T) {
 // An unfit member withdraws its row, and another takes over. When it is fit again, the other makes room for it.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var unfit atomic.Bool
 		first := join(t, s, group, members.Config{Fit: func() bool { return !unfit.Load() }})
 		time.Sleep(beat)
@@ -198,7 +198,7 @@ func TestUnfit(t *testing.T) {
 // Members that rank lower than the next one look seldom, but one of them takes over in the end.
 func TestMassDeath(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		all, links := line(t, s, 12)
 		for _, l := range links[:10] {
 			l.Cut()
@@ -220,7 +220,7 @@ func TestMassDeath(t *testing.T) {
 // A member that can't read the others' rows doesn't become active.
 func TestNotActiveUnseen(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
 		m := join(t, link.Store, group, members.Config{})
@@ -239,7 +239,7 @@ func TestNotActiveUnseen(t *testing.T) {
 // A late beat doesn't write the row after Leave.
 func TestLateBeat(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		m := join(t, storage.New(lateStore{s.Driver()}), group, members.Config{})
 		time.Sleep(beat + beat/4)
 		leave(t, m)
@@ -253,7 +253,7 @@ func TestLateBeat(t *testing.T) {
 // A member that leaves changes only the groups in which it was active. Groups are spread over their members.
 func TestOnlyItsOwnPart(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		const groups, each = 24, 4
 		all := make([][]*members.Member, groups)
 		part := make([]int, each)
@@ -295,7 +295,7 @@ func TestOnlyItsOwnPart(t *testing.T) {
 // Rows that this version can't read stay.
 func TestStrangeRows(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		strange := map[string]string{
 			"00text": "hello", "00empty": "", "00list": "[]", "00none": "{}", "00quick": `{"active":9,"beat":1}`, "00never": `{"active":9,"beat":9000000000000000000}`, "00less": `{"active":1,"beat":-5}`,
 		}
@@ -319,7 +319,7 @@ func TestStrangeRows(t *testing.T) {
 // A failing store changes nothing, and is logged once.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, c := range []struct {
 			calls []string // these fail
 			want  [2]int   // log records of the beginning and the end of a failure
@@ -354,7 +354,7 @@ func TestTrouble(t *testing.T) {
 
 func TestBadJoin(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		_, err := members.Join(s, "a\nb", members.Config{Active: -1, Beat: time.Millisecond})
 		for _, want := range []string{`key "a\nb"`, "Active is -1", "Beat is 1ms; want 1s to 1h0m0s"} {
 			if err == nil || !strings.Contains(err.Error(), want) {

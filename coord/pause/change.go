@@ -9,8 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/change"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -50,22 +49,20 @@ func (p *Pauses) Repair(ctx context.Context, queues []string, length time.Durati
 	if err != nil {
 		return fmt.Errorf("pause: repair: %w", err)
 	}
-	p.tell(ctx)
+	p.ring(ctx)
 	return nil
 }
 
 func (p *Pauses) repair(ctx context.Context, queues []string, length time.Duration, note Note) error {
-	limited, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	blob, err := p.blobs.Get(limited, key, "")
-	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+	var seen sighting
+	if err := p.doc.Read(ctx, &seen); seen.Fault == nil {
+		if err == nil {
+			err = fmt.Errorf("%w: the pauses can be read, so there is nothing to repair", storage.ErrInvalid)
+		}
 		return err
 	}
-	if _, bad := decode(blob.Body); err != nil || bad == nil {
-		return fmt.Errorf("%w: the pauses can be read, so there is nothing to repair", storage.ErrInvalid)
-	}
 	id := rand.Text()
-	return p.write(ctx, &sighting{etag: blob.ETag}, p.paused(document{ID: id}, queues, length, note, id))
+	return p.write(ctx, &seen, p.paused(document{ID: id}, queues, length, note, id))
 }
 
 // paused returns the document with these queues paused from now on. It changes the map of d.
@@ -83,45 +80,30 @@ func (p *Pauses) paused(d document, queues []string, length time.Duration, note 
 	return d
 }
 
-// change writes what next makes of the document, and tells all watches.
+// change writes what next makes of the document, and lets all watches look.
 func (p *Pauses) change(ctx context.Context, op, id string, next func(d document) (document, bool)) error {
-	if err := change.Once(ctx, id, &changing{Pauses: p, id: id, next: next}, errDoubt); err != nil {
+	c := agree.Change[document]{ID: id, Look: p.doc.Read, Write: p.write, Stamp: stamp, Doubt: errDoubt}
+	c.Next = func(seen sighting) (document, bool, error) {
+		d, changed := next(seen.Doc)
+		d.ID = id
+		return d, changed, nil
+	}
+	if err := c.Make(ctx); err != nil {
 		return fmt.Errorf("pause: %s queues: %w", op, err)
 	}
-	p.tell(ctx)
+	p.ring(ctx)
 	return nil
 }
+
+func stamp(d document) (id string, epoch int64) { return d.ID, d.Epoch }
 
 // errDoubt is the error of a change that may have been done and replaced by another one.
 var errDoubt = fmt.Errorf("%w: an answer was lost, and the pauses have been changed since: whether this change came before that is unknown. List the pauses",
 	storage.ErrUnavailable)
 
-// changing is the document of the pauses that is changed.
-type changing struct {
-	*Pauses
-	id   string
-	next func(d document) (d2 document, changed bool)
-	seen sighting
-	want document
-}
-
-func (c *changing) Look(ctx context.Context) (id string, epoch int64, err error) {
-	c.seen = sighting{}
-	err = c.read(ctx, &c.seen)
-	return c.seen.doc.ID, c.seen.doc.Epoch, err
-}
-
-func (c *changing) Next() (changed bool, err error) {
-	c.want, changed = c.next(c.seen.doc)
-	c.want.ID = c.id
-	return changed, nil
-}
-
-func (c *changing) Write(ctx context.Context) error { return c.write(ctx, &c.seen, c.want) }
-
-// tell lets all watches read the document.
-func (p *Pauses) tell(ctx context.Context) {
-	if err := change.Tell(ctx, p.store, topic, nil); err != nil {
+// ring lets all watches look at the pauses.
+func (p *Pauses) ring(ctx context.Context) {
+	if err := agree.Ring(ctx, p.store, topic, nil); err != nil {
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't tell others of a change of pauses; they see it with their next look", slog.Any("error", err))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/pause"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -46,7 +46,7 @@ func TestLawAChangeHasItsEffectOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				other := func() {
 					hold(t, at(t, s), 0, "bills")
 					resume(t, at(t, s), "mails")
@@ -80,7 +80,7 @@ func TestLawAChangeHasItsEffectOnce(t *testing.T) {
 // A store that fails for good ends a change with its error, and so does the caller's context.
 func TestAChangeThatFails(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
 		p := at(t, link.Store)
@@ -102,7 +102,7 @@ func TestAChangeThatFails(t *testing.T) {
 // All faults of a call are told at once, before a request is made.
 func TestBadCalls(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		p := at(t, storagetest.Intercept(s, calls.Hook))
 		wantErr(t, p.Pause(t.Context(), []string{"good", "a b"}, time.Millisecond, pause.Note{By: "a\x1bb", Why: strings.Repeat("x", 257)}), storage.ErrInvalid, `"a b"`, "1ms", "By", "Why")
@@ -119,17 +119,15 @@ func TestBadCalls(t *testing.T) {
 		}
 		wantErr(t, p.Repair(t.Context(), nil, 0, pause.Note{}), storage.ErrInvalid, "nothing to repair")
 	})
-	for _, poll := range []time.Duration{-1, time.Millisecond, time.Hour} {
-		if _, err := pause.New(nil, pause.Config{Poll: poll}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "no store") || !strings.Contains(err.Error(), "Poll") {
-			t.Errorf("Poll %v, without a store: %v", poll, err)
-		}
+	if _, err := pause.New(nil, pause.Config{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "no store") {
+		t.Errorf("without a store: %v", err)
 	}
 }
 
 // There is a bound to what is kept, and a pause beyond it says so.
 func TestTooManyPauses(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var many []string
 		for i := range 900 {
 			many = append(many, fmt.Sprintf("queue-%d", i))
@@ -147,7 +145,7 @@ func TestTooManyPauses(t *testing.T) {
 // A listing has all that is known of a pause.
 func TestList(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		p, began := at(t, s), time.Now()
 		hold(t, p, time.Hour, "mails")
 		must(t, p.Pause(t.Context(), []string{"bills"}, 0, pause.Note{}))

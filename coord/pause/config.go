@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	minPoll = 100 * time.Millisecond
-	maxPoll = 10 * time.Minute
+	usualPoll = 30 * time.Second // the longest time between two looks of a watch, while nothing rings
 
 	leastLength = time.Second
 	mostLength  = 10 * 365 * 24 * time.Hour
@@ -21,24 +20,19 @@ const (
 
 // Config is how a process watches pauses. The zero Config is right for most callers.
 type Config struct {
-	// Poll is the longest time between two looks of a watch, while nothing rings. Chance makes it shorter by up to a
-	// fifth. At least 100 milliseconds, at most 10 minutes. Defaults to 30 seconds.
-	Poll time.Duration
-
 	// Logger gets what no caller is told of: the pauses can't be read, and can be again. Defaults to none.
 	Logger *slog.Logger
+
+	poll time.Duration // Defaults to usualPoll
 }
 
-// withDefaults returns a complete copy, or what is wrong with it.
-func (c Config) withDefaults() (Config, error) {
-	c.Poll = cmp.Or(c.Poll, 30*time.Second)
-	if c.Poll < minPoll || c.Poll > maxPoll {
-		return c, fmt.Errorf("%w: Poll is %v; want %v to %v", storage.ErrInvalid, c.Poll, minPoll, maxPoll)
-	}
+// withDefaults returns a complete copy.
+func (c Config) withDefaults() Config {
+	c.poll = cmp.Or(c.poll, usualPoll)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, nil
+	return c
 }
 
 // A Note tells others about a pause. Both fields are valid UTF-8 without control characters.

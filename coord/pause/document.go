@@ -3,12 +3,11 @@ package pause
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -81,45 +80,15 @@ func encode(d document) ([]byte, error) {
 	return body, err
 }
 
-// A sighting is a state of the document. The zero sighting is one that is not there.
-type sighting struct {
-	doc  document
-	etag storage.ETag // empty: there is no blob
-}
+// A sighting is a state of the document that this process has seen.
+type sighting = agree.Sighting[document]
 
-// read brings a sighting up to date.
-func (p *Pauses) read(ctx context.Context, seen *sighting) error {
-	ctx, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	blob, err := p.blobs.Get(ctx, key, seen.etag)
-	switch {
-	case errors.Is(err, storage.ErrNotModified):
-		return nil
-	case errors.Is(err, storage.ErrNotFound):
-		*seen = sighting{}
-		return nil
-	case err != nil:
-		return err
-	}
-	d, err := decode(blob.Body)
-	if err == nil {
-		*seen = sighting{d, blob.ETag}
-	}
-	return err
+func documentOf(store *storage.Store) agree.Document[document] {
+	return agree.Document[document]{Blobs: store.Blobs(container), Key: key, Limit: callTime, Decode: decode, Encode: encode}
 }
 
 // write replaces what was seen by d, if it is still there.
 func (p *Pauses) write(ctx context.Context, seen *sighting, d document) error {
-	ctx, cancel := call.Limit(ctx, callTime)
-	defer cancel()
-	d.Epoch = seen.doc.Epoch%mostEpoch + 1
-	body, err := encode(d)
-	if err != nil {
-		return err
-	}
-	etag, err := p.blobs.Put(ctx, key, body, storage.Condition{IfMatch: seen.etag, IfAbsent: seen.etag == ""})
-	if err == nil {
-		*seen = sighting{d, etag}
-	}
-	return err
+	d.Epoch = seen.Doc.Epoch%mostEpoch + 1
+	return p.doc.Write(ctx, seen, d)
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/pause"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -37,7 +37,7 @@ func TestAChangeIsSeen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				p := at(t, c.limit(s))
 				w := watching(t, p)
 				w.want(t, "at the beginning", "")
@@ -61,7 +61,7 @@ func TestAChangeIsSeen(t *testing.T) {
 // A pause holds for those that come later, whoever has stopped meanwhile.
 func TestLawAPauseHoldsOverRestarts(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		first := watching(t, at(t, s))
 		hold(t, at(t, s), 0, "mails")
 		hold(t, at(t, s), time.Hour, "bills")
@@ -81,7 +81,7 @@ func TestLawAPauseHoldsOverRestarts(t *testing.T) {
 // A pause with a length ends by itself, for all that watch it, and is taken out of the blob.
 func TestLawAPauseEnds(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		all := []*watch{watching(t, at(t, s)), watching(t, at(t, storagetest.Plain(s))), watching(t, at(t, storagetest.Intercept(s, calls.Hook)))}
 		time.Sleep(time.Hour)
@@ -117,7 +117,7 @@ func TestLawAPauseEnds(t *testing.T) {
 // never reached the store says nothing.
 func TestLawTheStoreAwayChangesNothing(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var out log
 		link := storagetest.NewLink(s)
 		p, err := pause.New(link.Store, pause.Config{Logger: out.logger()})
@@ -150,7 +150,7 @@ func TestLawTheStoreAwayChangesNothing(t *testing.T) {
 // clock, never longer than the length, and ends it for nobody else.
 func TestLawClocksEndNoPauseOfOthers(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ahead, behind := skewed(t, storagetest.Plain(s), 48*time.Hour), skewed(t, storagetest.Plain(s), -48*time.Hour)
 		early := []*watch{watching(t, ahead), watching(t, behind), watching(t, at(t, s))}
 		time.Sleep(10 * time.Minute)
@@ -175,7 +175,7 @@ func TestLawClocksEndNoPauseOfOthers(t *testing.T) {
 // Without a watch from the beginning, a pause ends for each by its clock, and within its length.
 func TestAPauseThatNobodyHasWatched(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		hold(t, at(t, s), time.Hour, "mails")
 		time.Sleep(50 * time.Minute)
 		right, behind := watching(t, at(t, s)), watching(t, skewed(t, s, -48*time.Hour))
@@ -196,7 +196,7 @@ func TestLawAnUnreadableBlobChangesNothing(t *testing.T) {
 	for name, body := range map[string]string{"empty": "", "junk": "junk", "another form": `{"pauses":[]}`, "no pauses": `{"epoch":7}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				var out log
 				p, err := pause.New(s, pause.Config{Logger: out.logger()})
 				must(t, err)
@@ -228,7 +228,7 @@ func TestLawAnUnreadableBlobChangesNothing(t *testing.T) {
 // The package's comment promises these costs.
 func TestCost(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		watching(t, at(t, storagetest.Intercept(s, calls.Hook)))
 		for _, paused := range [][]string{nil, {"mails", "bills", "orders", "notes", "lists"}} {
@@ -251,7 +251,7 @@ func TestCost(t *testing.T) {
 // A spurious ring only makes a watch read, and a watch that ends listens no more.
 func TestRings(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		w := watching(t, at(t, s))
 		w.want(t, "at the beginning", "")
 		hold(t, at(t, s), 0, "mails")
@@ -277,7 +277,7 @@ func TestAChangeWhileAWatchBegins(t *testing.T) {
 	for name, late := range map[string]bool{"before it listens": false, "when it listens": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				w := watching(t, at(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 					if op.Name != "hear" {
 						return do()
@@ -299,7 +299,7 @@ func TestAChangeWhileAWatchBegins(t *testing.T) {
 // The end of a pause is told to those that don't know it.
 func TestTheEndIsTold(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		first := watching(t, at(t, s))
 		first.want(t, "at the beginning", "")
 		hold(t, at(t, s), time.Hour, "mails")
@@ -315,7 +315,7 @@ func TestTheEndIsTold(t *testing.T) {
 // A watch that could not reach the store when a pause began doesn't end it for others by its clock.
 func TestLawAWatchThatWasAwayEndsNoPauseOfOthers(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(storagetest.Plain(s))
 		away, there := watching(t, skewed(t, link.Store, 48*time.Hour)), watching(t, at(t, s))
 		time.Sleep(time.Minute)
@@ -332,7 +332,7 @@ func TestLawAWatchThatWasAwayEndsNoPauseOfOthers(t *testing.T) {
 // A watch whose first look has failed looks again soon: its user waits for it.
 func TestAFirstLookThatFailsIsRepeatedSoon(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
 		w := watching(t, at(t, link.Store))

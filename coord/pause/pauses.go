@@ -2,10 +2,10 @@ package pause
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -13,18 +13,17 @@ import (
 // Pauses are the pauses of a store's queues. Its methods may be called concurrently.
 type Pauses struct {
 	store *storage.Store
-	blobs *storage.Blobs
+	doc   agree.Document[document]
 	cfg   Config
 	now   func() time.Time // the wall clock
 }
 
-// New returns the pauses of a store. It makes no request. An error is about the store or cfg.
+// New returns the pauses of a store. It makes no request. An error is about the store.
 func New(store *storage.Store, cfg Config) (*Pauses, error) {
-	cfg, err := cfg.withDefaults()
-	if err = errors.Join(call.CheckStore(store), err); err != nil {
+	if err := call.CheckStore(store); err != nil {
 		return nil, fmt.Errorf("pause: %w", err)
 	}
-	return &Pauses{store: store, blobs: store.Blobs(container), cfg: cfg, now: time.Now}, nil
+	return &Pauses{store: store, doc: documentOf(store), cfg: cfg.withDefaults(), now: time.Now}, nil
 }
 
 // A Pause keeps a queue from being consumed.
@@ -37,11 +36,11 @@ type Pause struct {
 // List returns the pauses by queue. Those that should have ended by this machine's clock are left out.
 func (p *Pauses) List(ctx context.Context) (map[string]Pause, error) {
 	var seen sighting
-	if err := p.read(ctx, &seen); err != nil {
+	if err := p.doc.Read(ctx, &seen); err != nil {
 		return nil, fmt.Errorf("pause: list: %w", err)
 	}
 	all := map[string]Pause{}
-	for queue, e := range seen.doc.Pauses {
+	for queue, e := range seen.Doc.Pauses {
 		if e.Until.IsZero() || e.Until.After(p.now()) {
 			all[queue] = e.pause()
 		}

@@ -3,24 +3,18 @@ package pause
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"iter"
-	"log/slog"
 	"maps"
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/internal/agree"
 )
 
 // topic is told when the pauses have changed.
 const topic = "pauses"
 
-const (
-	leastHear = time.Second // that an attempt to listen gets, also if a look is due before
-	firstLook = time.Second // until the second look, if the first one fails; the time doubles up to Config.Poll
-)
+const firstLook = time.Second // until the second look, if the first one fails; the time doubles up to usualPoll
 
 // Watch yields the pauses in force by queue, and again after each change that it sees: of changes that follow closely
 // it may see the last only. A pause that ends is a change. A map that is yielded never changes.
@@ -29,42 +23,39 @@ const (
 // be read as pauses, what was yielded last stays in force. Watch goes on trying until ctx ends.
 func (p *Pauses) Watch(ctx context.Context) iter.Seq[map[string]Pause] {
 	return func(yield func(map[string]Pause) bool) {
-		w := &watcher{Pauses: p, told: make(chan struct{}, 1)}
-		defer w.deafen()
-		for ctx.Err() == nil {
-			w.look(ctx)
-			if ctx.Err() != nil || !w.report(yield) {
-				return
-			}
-			due := time.Now().Add(w.untilLook())
-			if w.listen(ctx, due) {
-				continue // what was told before it listened is in the document by now
-			}
-			for w.wait(ctx, due) {
-				if !w.report(yield) {
-					return
-				}
-				if !w.remove(ctx) {
-					break // the document is another one by now
-				}
-			}
-		}
+		w := &watcher{Pauses: p, trouble: agree.NewTrouble(p.cfg.Logger)}
+		agree.NewLoop(p.store, topic, nil, w.trouble, "changes of pauses").Run(ctx, func(ctx context.Context, rung bool) (again time.Duration, over bool) {
+			return w.step(ctx, rung, yield)
+		})
 	}
 }
 
 // A watcher sees the changes of pauses.
 type watcher struct {
 	*Pauses
+	trouble  *agree.Trouble
 	seen     sighting
+	due      time.Time         // when another look is due
 	lastRead time.Time         // when the last read began that succeeded; zero: none has
 	ends     map[string]ending // of the pauses with a length, by ID
 	yielded  map[string]Pause  // last; nil: nothing
 	failed   int               // looks since the last one that succeeded
-	told     chan struct{}     // capacity 1: the pauses may have changed
-	hearing  *storage.Hearing  // nil while it doesn't listen
-	blind    bool              // the store failed at the last look
-	confused bool              // the blob could not be read as pauses
-	deaf     bool              // the last attempt to listen failed
+}
+
+// step looks at the document if that is due, or if somebody has rung. Else a pause ends.
+func (w *watcher) step(ctx context.Context, rung bool, yield func(map[string]Pause) bool) (again time.Duration, over bool) {
+	if rung || !time.Now().Before(w.due) {
+		w.look(ctx)
+	}
+	for {
+		if ctx.Err() != nil || !w.report(yield) {
+			return 0, true
+		}
+		if w.remove(ctx) {
+			return time.Until(w.nextEnd(w.due)), false
+		}
+		w.look(ctx) // the document is another one by now
+	}
 }
 
 // An ending is the end of a pause, by the elapsed time of this machine.
@@ -75,33 +66,32 @@ type ending struct {
 	removed bool // the watcher has tried to take the pause out of the document
 }
 
-// look brings the sighting up to date.
+// look brings the sighting up to date. A document that can't be read as pauses changes nothing.
 func (w *watcher) look(ctx context.Context) {
-	began := time.Now()
-	err := w.read(ctx, &w.seen)
-	failure, damage := err, err
-	if errors.Is(err, ErrUnreadable) {
+	began, seen := time.Now(), w.seen
+	err := w.doc.Read(ctx, &seen)
+	failure := err
+	if seen.Fault != nil {
 		failure = nil
+	}
+	w.trouble.Note(ctx, "read the pauses of queues", failure)
+	if failure == nil { // else the document may still be damaged
+		w.trouble.Note(ctx, "understand the pauses of queues", err)
+	}
+	if err == nil {
+		w.seen, w.failed = seen, 0
+		w.count(began)
 	} else {
-		damage = nil
-	}
-	w.note(ctx, slog.LevelWarn, &w.blind, "read the pauses of queues", failure)
-	if failure == nil { // else it may still be damaged
-		w.note(ctx, slog.LevelError, &w.confused, "understand the pauses of queues", damage)
-	}
-	if err != nil {
 		w.failed++
-		return
 	}
-	w.failed = 0
-	w.count(began)
+	w.due = time.Now().Add(w.untilLook())
 }
 
 // count begins to count down the pauses that the last read has brought.
 func (w *watcher) count(began time.Time) {
 	now, ends := time.Now(), map[string]ending{}
 	age := now.Sub(w.lastRead) // of what was known before
-	for _, e := range w.seen.doc.Pauses {
+	for _, e := range w.seen.Doc.Pauses {
 		if e.Until.IsZero() {
 			continue
 		}
@@ -109,7 +99,7 @@ func (w *watcher) count(began time.Time) {
 		if !ok {
 			length := e.Until.Sub(e.Since)
 			left := max(0, min(e.Until.Sub(w.now()), length))
-			if end.watched = !w.lastRead.IsZero() && age <= 2*w.cfg.Poll; end.watched {
+			if end.watched = !w.lastRead.IsZero() && age <= 2*w.cfg.poll; end.watched {
 				left = max(left, length-age)
 			}
 			end.at = now.Add(left)
@@ -130,7 +120,7 @@ func (w *watcher) report(yield func(map[string]Pause) bool) bool {
 		w.ends[id] = end
 	}
 	all := map[string]Pause{}
-	for queue, e := range w.seen.doc.Pauses {
+	for queue, e := range w.seen.Doc.Pauses {
 		if !w.ends[e.ID].over {
 			all[queue] = e.pause()
 		}
@@ -145,7 +135,7 @@ func (w *watcher) report(yield func(map[string]Pause) bool) bool {
 // remove takes the pauses that are over out of the document, if this watcher has watched them since they began. It
 // tries once for each: it may lack the right to write. It returns false if the document must be read.
 func (w *watcher) remove(ctx context.Context) (fresh bool) {
-	d, some := w.seen.doc.without(func(_ string, e entry) bool {
+	d, some := w.seen.Doc.without(func(_ string, e entry) bool {
 		end := w.ends[e.ID]
 		return end.over && end.watched && !end.removed
 	})
@@ -160,13 +150,13 @@ func (w *watcher) remove(ctx context.Context) (fresh bool) {
 	if w.write(ctx, &w.seen, d) != nil {
 		return false
 	}
-	w.tell(ctx)
+	w.ring(ctx)
 	return true
 }
 
 // untilLook returns the time until another look is due.
 func (w *watcher) untilLook() time.Duration {
-	d := w.cfg.Poll
+	d := w.cfg.poll
 	if w.lastRead.IsZero() && w.failed < 10 {
 		d = min(d, (firstLook<<w.failed)/2)
 	}
@@ -174,83 +164,11 @@ func (w *watcher) untilLook() time.Duration {
 }
 
 // nextEnd returns when the next pause ends that was not reported to be over, or due if none ends before.
-func (w *watcher) nextEnd(due time.Time) (next time.Time, ends bool) {
+func (w *watcher) nextEnd(due time.Time) time.Time {
 	for _, end := range w.ends {
 		if !end.over && end.at.Before(due) {
-			due, ends = end.at, true
+			due = end.at
 		}
 	}
-	return due, ends
-}
-
-// listen begins to listen, and reports that it has begun just now. It gives up when a look is due, or a pause ends.
-func (w *watcher) listen(ctx context.Context, due time.Time) bool {
-	if w.hearing != nil || !w.store.Rings() {
-		return false
-	}
-	due, _ = w.nextEnd(due)
-	limited, cancel := call.Limit(ctx, min(callTime, max(leastHear, time.Until(due))))
-	defer cancel()
-	h, err := w.store.Hear(limited, topic, w.hear)
-	w.note(ctx, slog.LevelWarn, &w.deaf, "be told of changes of pauses", err)
-	if err != nil {
-		return false // it tries again after the next look
-	}
-	w.hearing = h
-	return true
-}
-
-// hear is the watcher's ear.
-func (w *watcher) hear(_ []byte, most int) int {
-	if most != 0 {
-		select {
-		case w.told <- struct{}{}:
-		default: // there is one that nobody has taken yet
-		}
-	}
-	return 1
-}
-
-func (w *watcher) deafen() {
-	if w.hearing != nil {
-		w.hearing.Close()
-		w.hearing = nil
-	}
-}
-
-// wait waits until it is time for another look, or until a pause ends, which it reports. A hearing that is lost is
-// replaced after the next look, not at once, so that a connection that is lost again and again costs little.
-func (w *watcher) wait(ctx context.Context, due time.Time) (ended bool) {
-	next, ends := w.nextEnd(due)
-	timer := time.NewTimer(time.Until(next))
-	defer timer.Stop()
-	for {
-		var lost <-chan struct{}
-		if w.hearing != nil {
-			lost = w.hearing.Lost()
-		}
-		select {
-		case <-timer.C:
-			return ends
-		case <-w.told:
-			return false
-		case <-ctx.Done():
-			return false
-		case <-lost:
-			w.deafen()
-		}
-	}
-}
-
-// note logs the first failure, and the first success after it.
-func (w *watcher) note(ctx context.Context, level slog.Level, failing *bool, what string, err error) {
-	switch {
-	case ctx.Err() != nil, (err != nil) == *failing:
-		return
-	case err != nil:
-		w.cfg.Logger.LogAttrs(ctx, level, "can't "+what+"; trying again", slog.Any("error", err))
-	default:
-		w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can "+what+" again")
-	}
-	*failing = err != nil
+	return due
 }

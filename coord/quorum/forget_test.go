@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/quorum"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -205,7 +205,7 @@ func TestFailover(t *testing.T) {
 // replicate opens a copy of a store as it is now.
 func replicate(t *testing.T, s *storage.Store, path string) *storage.Store {
 	t.Helper()
-	copied := coordtest.Open(t, path)
+	copied := agreetest.Open(t, path)
 	b, err := s.Blobs("quorum").Get(t.Context(), name, "")
 	if err == nil {
 		_, err = copied.Blobs("quorum").Put(t.Context(), name, b.Body, storage.Condition{})

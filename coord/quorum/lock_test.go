@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/quorum"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -224,7 +224,7 @@ func TestOnePlaceTwice(t *testing.T) {
 	dir := t.TempDir()
 	virtual(t, 1, func(t *testing.T, stores []*storage.Store) {
 		place := filepath.Join(dir, "twice")
-		stores = append(stores, coordtest.Open(t, place), coordtest.Open(t, place))
+		stores = append(stores, agreetest.Open(t, place), agreetest.Open(t, place))
 		p := newProcess(stores)
 		p.cut(0)
 		ctx, cancel := context.WithTimeout(t.Context(), 4*ttl)

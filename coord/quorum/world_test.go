@@ -11,8 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/quorum"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -29,7 +29,7 @@ func virtual(t *testing.T, n int, f func(t *testing.T, stores []*storage.Store))
 	synctest.Test(t, func(t *testing.T) {
 		stores := make([]*storage.Store, n)
 		for i := range stores {
-			stores[i] = coordtest.Open(t, filepath.Join(dir, fmt.Sprint(i)))
+			stores[i] = agreetest.Open(t, filepath.Join(dir, fmt.Sprint(i)))
 		}
 		f(t, stores)
 		time.Sleep(4 * ttl) // calls that hang or stand still end
@@ -109,7 +109,7 @@ func forget(t *testing.T, s *storage.Store) {
 
 // weather is bad for one process, and lets it stand still now and then.
 func weather(s *storage.Store, r *rand.Rand) *storage.Store {
-	return coordtest.Weather{Odds: 16, Slow: time.Second, Late: ttl, Pause: 2 * ttl}.Over(s, r, new(sync.WaitGroup))
+	return agreetest.Weather{Odds: 16, Slow: time.Second, Late: ttl, Pause: 2 * ttl}.Over(s, r, new(sync.WaitGroup))
 }
 
 // A watch sees all locks of a name. It fails the test when two are alive at once, or fences don't rise.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -22,7 +22,7 @@ func (l lines) Write(b []byte) (int, error) {
 // A process whose Changed panics shares as before, and the log tells of it.
 func TestAChangedThatPanics(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		log := make(lines, 1000)
 		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Changed: func() { panic("made up by a test") }})
 		for range 3 {

@@ -159,33 +159,11 @@ func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) 
 	return names, nil
 }
 
-// place is where a document is.
-type place struct {
-	store *storage.Store
-	blobs *storage.Blobs
-	key   string
-}
-
-func (p *part) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, p.cfg.TTL/4)
-	defer cancel()
-	blob, err := p.blobs.Get(ctx, p.key, ifNoneMatch)
-	if err != nil {
-		return document{}, "", err
-	}
-	d, err := decode(blob.Body)
-	return d, blob.ETag, err
-}
-
-func (p *part) put(ctx context.Context, d document, etag storage.ETag) (storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, p.cfg.TTL/4)
-	defer cancel()
+// encode writes a document that decode can read.
+func encode(d document) ([]byte, error) {
 	body, err := json.Marshal(d)
 	if err == nil && (len(d.Members) > maxRows || len(body) > maxBytes) {
 		err = errors.Join(storage.ErrTooLarge, fmt.Errorf("%d processes share the number; at most %d can, so this one makes no calls until others have left", len(d.Members), maxRows))
 	}
-	if err != nil {
-		return "", err
-	}
-	return p.blobs.Put(ctx, p.key, body, storage.Condition{IfMatch: etag, IfAbsent: etag == ""})
+	return body, err
 }

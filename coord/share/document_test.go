@@ -39,10 +39,10 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%d of %d", sum, d.limit())
 		}
 		_ = d.hungry()
-		m := newMember(&part{cfg: Config{TTL: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true})
-		m.doc = d
+		m := &member{part: &part{cfg: Config{TTL: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true}, beats: map[string]sighting{}}
+		m.seen.Doc = d
 		for id, r := range d.Members {
-			m.seen[id] = sighting{r.Beat, time.Now()}
+			m.beats[id] = sighting{r.Beat, time.Now()}
 		}
 		p, _ := m.plan(time.Now())
 		if others := p.doc.given("me"); p.row.Share < 0 || p.row.Share > max(0, p.doc.limit()-others) || !p.row.valid() {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -12,7 +12,7 @@ import (
 // before keeps it, and no other process has it, too.
 func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, store *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, store *storage.Store) {
 		first, err := NewSlots(store, "bank", 1, Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -40,16 +40,16 @@ func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 		if tried, left := goes(); tried || left {
 			t.Errorf("got %v, %v: the member went with a slot in use", tried, left)
 		}
-		if err := m.look(t.Context()); err != nil || m.doc.Members[m.id].Share != 1 || first.Share() != 1 {
-			t.Errorf("got %+v, %v: the slot in use isn't in the document", m.doc, err)
+		if err := m.look(t.Context()); err != nil || m.seen.Doc.Members[m.id].Share != 1 || first.Share() != 1 {
+			t.Errorf("got %+v, %v: the slot in use isn't in the document", m.seen.Doc, err)
 		}
 		first.Give()
 		time.Sleep(2 * p.cfg.TTL)
 		if tried, left := goes(); !tried || !left || p.running {
 			t.Errorf("got %v, %v: an idle member stays", tried, left)
 		}
-		if err := m.look(t.Context()); err != nil || len(m.doc.Members) != 0 {
-			t.Errorf("got %+v, %v: the row stays", m.doc, err)
+		if err := m.look(t.Context()); err != nil || len(m.seen.Doc.Members) != 0 {
+			t.Errorf("got %+v, %v: the row stays", m.seen.Doc, err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -79,7 +79,7 @@ func TestLaw1TheHistoryOfShares(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				h := &storagetest.History[int, move]{}
 				ctx, stop := context.WithCancel(t.Context())
 				var ends, all sync.WaitGroup
@@ -159,7 +159,7 @@ func (p *player) play(r *rand.Rand, times int) {
 // write counts.
 func TestLaw2ClocksThatDrift(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		h := &storagetest.History[int, move]{}
 		slow := newPlayer(t, s, h, 0, rand.New(rand.NewPCG(1, 0)))
 		slow.eager = true
@@ -168,7 +168,7 @@ func TestLaw2ClocksThatDrift(t *testing.T) {
 		}
 		fast := newMember(newPart(s, "slots", "bank", divided, slow.cfg, 0))
 		began := time.Now()
-		slow.blobs = s.Blobs(container) // answers at once
+		slow.doc.Blobs = s.Blobs(container) // answers at once
 		slow.renewed = time.Time{}
 		if err := errors.Join(slow.step(t.Context()), fast.look(t.Context())); err != nil {
 			t.Fatal(err)

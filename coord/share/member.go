@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -25,8 +26,9 @@ func watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 } // of a row
 // member keeps a part's row. All its fields belong to its goroutine.
 type member struct {
 	*part
-	etag    storage.ETag // of the document; empty: there is no blob, or none was read
-	seen    map[string]sighting
+	doc     agree.Document[document]
+	loop    *agree.Loop
+	beats   map[string]sighting
 	turn    int64     // of the document
 	turned  time.Time // when that was first seen
 	renewed time.Time // when the last renewal was acknowledged; other writes may have come since
@@ -35,12 +37,19 @@ type member struct {
 	wish    int64     // likewise
 	rang    time.Time // when it rang last, because it wants more
 	polls   int       // since then
-	rung    time.Time // when it looked last because another rang
+	failing time.Time // since when; zero: it doesn't
+	pace
+}
 
-	bad      storage.ETag // of a blob that can't be read
-	badSince time.Time
-	failing  time.Time // since when; zero: it doesn't
-	hearing  *storage.Hearing
+// pace says when the next step is due.
+type pace struct {
+	at    time.Time // the next step, at the latest
+	gap   time.Time // not before, if only this process wants the step
+	quiet time.Time // not before, if only others want the step
+	rung  time.Time // the last step that others wanted
+	rings bool      // others want a step
+	told  time.Time // the end of the share that was told last
+	races int       // lost in a row
 }
 
 // sighting is a beat, and when it was first seen.
@@ -49,35 +58,86 @@ type sighting struct {
 	since time.Time
 }
 
-func newMember(p *part) *member { return &member{part: p, seen: map[string]sighting{}} }
+func newMember(p *part) *member {
+	return &member{
+		part: p, beats: map[string]sighting{},
+		doc:  agree.Document[document]{Blobs: p.store.Blobs(container), Key: p.key, Limit: p.cfg.TTL / 4, Decode: decode, Encode: encode},
+		loop: agree.NewLoop(p.store, topic, func(key []byte) bool { return string(key) == p.key }, agree.NewTrouble(p.cfg.Logger), "changes of a share"),
+	}
+}
 
 // run keeps the row until the part is idle.
 func (m *member) run() {
-	ctx := context.Background() // each call of the store has its own limit
-	defer m.deafen()
-	for tries := 0; ; {
-		began := time.Now()
-		err := m.step(ctx)
-		m.note(ctx, began, err)
-		if err == nil || !storage.LostRace(err) {
-			tries = 0
-		} else {
-			tries++
+	// Each call of the store has its own limit.
+	m.loop.Run(context.Background(), func(ctx context.Context, rung bool) (again time.Duration, over bool) {
+		for m.isDue(rung) {
+			rung = false
+			began := time.Now()
+			err := m.step(ctx)
+			m.note(ctx, began, err)
+			m.mu.Lock()
+			tried, left := m.goes(ctx)
+			m.mu.Unlock()
+			if left {
+				return 0, true
+			}
+			if !tried {
+				m.rest(err)
+			}
 		}
-		m.mu.Lock()
-		tried, left := m.goes(ctx)
-		m.mu.Unlock()
-		if left {
-			return
-		}
-		if tried {
-			continue
-		}
-		if err == nil && m.listen(ctx) {
-			continue // what was told before is in the document by now
-		}
-		m.wait(m.pause(err, tries))
+		return m.untilDue(), false
+	})
+}
+
+// isDue reports that it is time for a step, or that somebody wants one: this process at most 40 times in a TTL, others
+// by rings at most 8 times.
+func (m *member) isDue(rung bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	m.rings = m.rings || rung && !m.hurried
+	switch {
+	case !now.Before(m.at), m.hurried && !now.Before(m.gap):
+	case m.rings && !now.Before(m.quiet):
+		m.rung = now
+	default:
+		return false
 	}
+	m.rings, m.hurried = false, false
+	return true
+}
+
+// rest says when the next step is due, after a step with that error.
+func (m *member) rest(err error) {
+	if m.races++; !storage.LostRace(err) {
+		m.races = 0
+	}
+	now, pause := time.Now(), m.pause(err)
+	m.at = now.Add(pause)
+	m.gap = now.Add(min(pause, m.jitter(m.cfg.TTL/40)))
+	if m.quiet = m.rung.Add(m.cfg.TTL / 8); m.quiet.Before(now) {
+		m.quiet = now.Add(m.jitter(m.cfg.TTL / 200))
+	}
+}
+
+// untilDue is the time until the next step. The end of the share is told to those that watch it.
+func (m *member) untilDue() time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, due := time.Now(), m.at
+	earlier := func(if_ bool, t time.Time) {
+		if if_ && t.Before(due) {
+			due = t
+		}
+	}
+	if !now.Before(m.until) && m.told != m.until {
+		m.told = m.until
+		m.moved()
+	}
+	earlier(now.Before(m.until), m.until)
+	earlier(m.hurried, m.gap)
+	earlier(m.rings, m.quiet)
+	return due.Sub(now)
 }
 
 // goes ends the member if the part isn't used any more, under the mutex. It gives the mutex up only when no share is in
@@ -108,15 +168,13 @@ func (m *member) withdraw(ctx context.Context) {
 	for tries := range leaveTries {
 		err := m.look(ctx)
 		if err == nil {
-			d := document{Members: maps.Clone(m.doc.Members), Turn: m.doc.Turn}
+			d := document{Members: maps.Clone(m.seen.Doc.Members), Turn: m.seen.Doc.Turn}
 			if _, there := d.Members[m.id]; !there {
 				return
 			}
 			delete(d.Members, m.id)
-			var etag storage.ETag
-			if etag, err = m.put(ctx, d, m.etag); err == nil {
-				m.doc, m.etag, m.share = d, etag, 0
-				if d.hungry() {
+			if m.doc.Write(ctx, &m.seen, d) == nil {
+				if m.share = 0; d.hungry() {
 					m.ring(ctx)
 				}
 				return
@@ -136,11 +194,10 @@ func (m *member) step(ctx context.Context) error {
 		return nil
 	}
 	start := time.Now()
-	etag, err := m.put(ctx, p.doc, m.etag)
-	if err != nil {
+	if err := m.doc.Write(ctx, &m.seen, p.doc); err != nil {
 		return err
 	}
-	m.doc, m.etag, m.target, m.share, m.wish = p.doc, etag, p.target, p.row.Share, p.row.Wants
+	m.target, m.share, m.wish = p.target, p.row.Share, p.row.Wants
 	m.acknowledge(p, start)
 	if now := time.Now(); matters(p.target-p.row.Share, p.target) && now.Sub(m.rang) >= m.cfg.TTL/3 {
 		m.rang, m.polls = now, 0
@@ -152,33 +209,19 @@ func (m *member) step(ctx context.Context) error {
 // look brings the document up to date. A blob that can't be read is taken for an empty one when all that could hold a
 // share by it have stopped: they write it, or their shares end.
 func (m *member) look(ctx context.Context) error {
-	d, etag, err := m.get(ctx, m.etag)
+	err := m.doc.Read(ctx, &m.seen)
 	now := time.Now() // after the read, so not before the document was written
-	switch {
-	case err == nil:
-		m.doc, m.etag = d, etag
-	case errors.Is(err, storage.ErrNotModified):
-	case errors.Is(err, storage.ErrNotFound):
-		m.doc, m.etag = document{}, ""
-	case errors.Is(err, errUnreadable):
-		if m.bad != etag {
-			m.bad, m.badSince = etag, now
-		}
-		if now.Sub(m.badSince) < watched(maxTTL) {
-			return err
-		}
-		m.doc, m.etag = document{}, etag
-	default:
+	if err != nil && (m.seen.Fault == nil || now.Sub(m.seen.Since) < watched(maxTTL)) {
 		return err
 	}
-	if m.turned.IsZero() || m.doc.Turn != m.turn {
-		m.turn, m.turned = m.doc.Turn, now
+	d := m.seen.Doc
+	if m.turned.IsZero() || d.Turn != m.turn {
+		m.turn, m.turned = d.Turn, now
 	}
-	m.read = true
-	maps.DeleteFunc(m.seen, func(id string, _ sighting) bool { _, there := m.doc.Members[id]; return !there })
-	for id, r := range m.doc.Members {
-		if s, ok := m.seen[id]; !ok || s.beat != r.Beat {
-			m.seen[id] = sighting{r.Beat, now}
+	maps.DeleteFunc(m.beats, func(id string, _ sighting) bool { _, there := d.Members[id]; return !there })
+	for id, r := range d.Members {
+		if s, ok := m.beats[id]; !ok || s.beat != r.Beat {
+			m.beats[id] = sighting{r.Beat, now}
 		}
 	}
 	return nil
@@ -186,7 +229,7 @@ func (m *member) look(ctx context.Context) error {
 
 // dies returns when a row can be removed, unless it changes.
 func (m *member) dies(id string) time.Time {
-	return m.seen[id].since.Add(watched(time.Duration(m.doc.Members[id].TTL) * time.Millisecond))
+	return m.beats[id].since.Add(watched(time.Duration(m.seen.Doc.Members[id].TTL) * time.Millisecond))
 }
 
 // plan is what a write would make of the document.
@@ -200,13 +243,13 @@ type plan struct {
 
 // plan decides what to write, and whether that is needed. It lowers the share in use before it is written.
 func (m *member) plan(now time.Time) (p plan, must bool) {
-	p.doc.Members, p.doc.Turn = map[string]row{}, m.doc.Turn
-	for id, r := range m.doc.Members {
+	p.doc.Members, p.doc.Turn = map[string]row{}, m.seen.Doc.Turn
+	for id, r := range m.seen.Doc.Members {
 		if id == m.id || now.Before(m.dies(id)) {
 			p.doc.Members[id] = r
 		}
 	}
-	must = len(p.doc.Members) < len(m.doc.Members)
+	must = len(p.doc.Members) < len(m.seen.Doc.Members)
 	old, there := p.doc.Members[m.id]
 	p.fresh = !there || now.Sub(m.renewed) >= m.cfg.TTL/3
 
@@ -217,7 +260,7 @@ func (m *member) plan(now time.Time) (p plan, must bool) {
 		m.set(now, 0)
 	}
 	m.beat++
-	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh, m.doc.hungryBut(m.id)), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
+	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh, m.seen.Doc.hungryBut(m.id)), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
 	p.doc.Members[m.id] = p.row
 	if p.fresh && p.doc.scarce() && now.Sub(m.turned) >= m.cfg.TTL {
 		p.doc.Turn = (p.doc.Turn + 1) % maxUnits // no member stays without a share
@@ -274,14 +317,14 @@ func (m *member) note(ctx context.Context, began time.Time, err error) {
 		m.safe = 0
 		return
 	}
-	if m.cfg.Strict || !m.read || m.leaving || began.Before(m.until) || began.Sub(m.failing) < m.cfg.TTL/3 {
+	if m.cfg.Strict || m.seen.Since.IsZero() || m.seen.Fault != nil || m.leaving || began.Before(m.until) || began.Sub(m.failing) < m.cfg.TTL/3 {
 		return
 	}
-	members := int64(len(m.doc.Members))
-	if _, there := m.doc.Members[m.id]; !there {
+	members := int64(len(m.seen.Doc.Members))
+	if _, there := m.seen.Doc.Members[m.id]; !there {
 		members++
 	}
-	if safe := min(m.limit, m.doc.limit()) / members; safe != m.safe {
+	if safe := min(m.limit, m.seen.Doc.limit()) / members; safe != m.safe {
 		m.settle(time.Now())
 		m.safe = safe
 		m.moved()
@@ -289,11 +332,11 @@ func (m *member) note(ctx context.Context, began time.Time, err error) {
 }
 
 // pause is the time until the next step.
-func (m *member) pause(err error, tries int) time.Duration {
+func (m *member) pause(err error) time.Duration {
 	ttl := m.cfg.TTL
 	switch {
 	case storage.LostRace(err):
-		return m.jitter(ttl/1000) * time.Duration(min(tries, 20))
+		return m.jitter(ttl/1000) * time.Duration(min(m.races, 20))
 	case err != nil:
 		return m.jitter(ttl / 12)
 	}
@@ -303,7 +346,7 @@ func (m *member) pause(err error, tries int) time.Duration {
 		m.polls++
 	}
 	if m.share < m.wish {
-		for id := range m.doc.Members {
+		for id := range m.seen.Doc.Members {
 			if id != m.id {
 				d = min(d, time.Until(m.dies(id)))
 			}
@@ -315,89 +358,5 @@ func (m *member) pause(err error, tries int) time.Duration {
 // jitter returns half of d to d.
 func (m *member) jitter(d time.Duration) time.Duration { return d/2 + mathrand.N(d/2+1) }
 
-// wait waits until it is time for the next step, or until somebody wants one: this process at most 40 times in a TTL,
-// others by rings at most 8 times. The end of the share is told to those that watch it.
-func (m *member) wait(d time.Duration) {
-	gap := time.NewTimer(min(d, m.jitter(m.cfg.TTL/40)))
-	defer gap.Stop()
-	rings := time.NewTimer(max(time.Until(m.rung.Add(m.cfg.TTL/8)), m.jitter(m.cfg.TTL/200)))
-	defer rings.Stop()
-	next := time.NewTimer(d)
-	defer next.Stop()
-	m.mu.Lock()
-	end := time.NewTimer(time.Until(m.until))
-	m.mu.Unlock()
-	defer end.Stop()
-	var wake, told <-chan struct{}
-	for {
-		var lost <-chan struct{}
-		if m.hearing != nil {
-			lost = m.hearing.Lost()
-		}
-		select {
-		case <-gap.C:
-			wake = m.wake
-		case <-rings.C:
-			told = m.told
-		case <-next.C:
-			return
-		case <-wake:
-			return
-		case <-told:
-			m.rung = time.Now()
-			return
-		case <-end.C:
-			m.mu.Lock()
-			m.moved()
-			m.mu.Unlock()
-		case <-lost:
-			m.deafen()
-		}
-	}
-}
-
-// listen begins to listen where the store rings, and reports that it has begun just now.
-func (m *member) listen(ctx context.Context) bool {
-	if m.hearing != nil || !m.store.Rings() {
-		return false
-	}
-	ctx, cancel := call.Limit(ctx, m.cfg.TTL/12)
-	defer cancel()
-	h, err := m.store.Hear(ctx, topic, m.hear)
-	if err != nil {
-		return false // it looks every TTL/3, and tries again then
-	}
-	m.hearing = h
-	return true
-}
-
-// hear is the member's ear.
-func (m *member) hear(key []byte, most int) int {
-	if string(key) != m.key {
-		return 0
-	}
-	if most != 0 {
-		select {
-		case m.told <- struct{}{}:
-		default: // one waits already
-		}
-	}
-	return 1
-}
-
-func (m *member) deafen() {
-	if m.hearing != nil {
-		m.hearing.Close()
-		m.hearing = nil
-	}
-}
-
 // ring lets the others look. Where that fails, they look with their next renewal.
-func (m *member) ring(ctx context.Context) {
-	if !m.store.Rings() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, min(m.cfg.TTL/12, time.Second))
-	defer cancel()
-	_, _ = m.store.Tell(ctx, topic, []byte(m.key), false)
-}
+func (m *member) ring(ctx context.Context) { _ = agree.Ring(ctx, m.store, topic, []byte(m.key)) }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -21,25 +22,22 @@ const (
 // part is one process's part of a number. Calls take from it without a request. A goroutine keeps it up to date while
 // there are calls; see member.
 type part struct {
-	place
+	store  *storage.Store
+	key    string // of the document
 	cfg    Config
 	id     string
 	bucket float64 // seconds of the share that the bucket holds; 0: there is none, a share counts calls at a time
 
-	doc  document // that was seen last, by this member or an earlier one; the member's alone
-	read bool     // there is one, or it is known that there is none; likewise
-
-	wake chan struct{} // capacity 1: the part wants another share
-	told chan struct{} // capacity 1: another process rings
-
+	seen    agree.Sighting[document] // of the document, by this member or an earlier one; the member's alone
 	mu      sync.Mutex
 	local   bool // all of it is this process's own
 	limit   int64
-	use     int64     // by the last write that was acknowledged, or less
-	until   time.Time // when use ends
-	safe    int64     // in use afterwards, while the store is away
-	beat    int64     // of the last write; it goes on when the part joins again, so no two of its rows have the same
-	running bool      // there is a member
+	use     int64       // by the last write that was acknowledged, or less
+	until   time.Time   // when use ends
+	safe    int64       // in use afterwards, while the store is away
+	beat    int64       // of the last write; it goes on when the part joins again, so no two of its rows have the same
+	running bool        // there is a member
+	loop    *agree.Loop // of the member
 	leaving bool
 	left    chan struct{} // closed when the member ends, or stays after all
 	changed chan struct{} // closed when more may be had; nil: nobody waits
@@ -50,13 +48,14 @@ type part struct {
 	filled time.Time // when the bucket was looked at
 	busy   int64     // calls under way
 
-	asked  time.Time // the last call
-	eager  bool      // it is not known yet how much the part needs; of slots also: all were in use
-	wanted int64     // by the last write that was acknowledged
-	used   int64     // since the last renewal: permits, or the most calls at a time
-	since  time.Time // when that was
-	recent [2]spell  // this one, and the last
-	due    time.Time // when a call that was refused is to try again: until then it waits
+	asked   time.Time // the last call
+	hurried bool      // the part wants another share, and the member has not looked since
+	eager   bool      // it is not known yet how much the part needs; of slots also: all were in use
+	wanted  int64     // by the last write that was acknowledged
+	used    int64     // since the last renewal: permits, or the most calls at a time
+	since   time.Time // when that was
+	recent  [2]spell  // this one, and the last
+	due     time.Time // when a call that was refused is to try again: until then it waits
 }
 
 // spell is a short time of a rate's part.
@@ -68,17 +67,14 @@ type spell struct {
 }
 
 func newPart(store *storage.Store, kind, name string, limit int64, cfg Config, bucket float64) *part {
-	return &part{
-		place: place{store, store.Blobs(container), kind + "/" + name}, cfg: cfg, id: rand.Text(), limit: limit, bucket: bucket,
-		wake: make(chan struct{}, 1), told: make(chan struct{}, 1),
-	}
+	return &part{store: store, key: kind + "/" + name, cfg: cfg, id: rand.Text(), limit: limit, bucket: bucket}
 }
 
 // newLocal returns the whole of a number. No other process has part of it.
 func newLocal(kind string, limit int64, bucket float64) *part {
 	now := time.Now()
 	return &part{
-		place: place{key: kind}, cfg: Config{TTL: minTTL, Changed: func() {}}, bucket: bucket, wake: make(chan struct{}, 1),
+		key: kind, cfg: Config{TTL: minTTL, Changed: func() {}}, bucket: bucket,
 		local: true, running: true, limit: limit, use: limit, until: now.AddDate(100, 0, 0), filled: now,
 	}
 }
@@ -132,7 +128,9 @@ func (p *part) ask(now time.Time) {
 	}
 	p.running, p.left = true, make(chan struct{})
 	p.eager, p.used, p.since = true, 0, now
-	go newMember(p).run()
+	m := newMember(p)
+	p.loop = m.loop
+	go m.run()
 }
 
 // starving reports that the part wants more than it is given, under the mutex. For a rate that is when its last spell
@@ -151,12 +149,13 @@ func (p *part) refuse(now time.Time, wait time.Duration) {
 	}
 }
 
-// hurry lets the member look soon.
+// hurry lets the member look soon, under the mutex.
 func (p *part) hurry() {
-	select {
-	case p.wake <- struct{}{}:
-	default: // it will
+	if !p.running || p.local {
+		return
 	}
+	p.hurried = true
+	p.loop.Wake()
 }
 
 // set changes the share in use, under the mutex.
@@ -207,9 +206,7 @@ func (p *part) setLimit(limit int64) {
 		return
 	}
 	p.set(now, min(p.use, limit))
-	if p.running {
-		p.hurry()
-	}
+	p.hurry()
 }
 
 // leave gives the share back; calls that are under way keep their part of it until they end.

@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -181,5 +181,5 @@ func (f *fleet) backlog() (n int) {
 func inWorld(t *testing.T, f func(t *testing.T, s *storage.Store)) {
 	t.Helper()
 	t.Parallel()
-	coordtest.Virtual(t, f)
+	agreetest.Virtual(t, f)
 }

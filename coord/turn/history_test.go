@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -148,10 +148,10 @@ func TestLaw1TheHistoryOfTurns(t *testing.T) {
 	for seed := range storagetest.Seeds(t, 0, 4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				h := &storagetest.History[step, step]{}
 				var all, late sync.WaitGroup
-				w := coordtest.Weather{Odds: 14, Slow: 2 * time.Second, Late: 40 * time.Second, Pause: 60 * time.Second}
+				w := agreetest.Weather{Odds: 14, Slow: 2 * time.Second, Late: 40 * time.Second, Pause: 60 * time.Second}
 				for n := range 5 {
 					r := rand.New(rand.NewPCG(seed, uint64(n)))
 					p := &player{n: n, turns: newTurns(t, w.Over(s, r, &late)), h: h, r: rand.New(rand.NewPCG(seed+1, uint64(n))), seen: new(sync.WaitGroup)}

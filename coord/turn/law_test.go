@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -19,7 +19,7 @@ import (
 // over when it has watched for 7/6 of the TTL, and not before.
 func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		mine, others := newTurns(t, link.Store), newTurns(t, s)
 		x := take(t, mine, "a")
@@ -56,7 +56,7 @@ func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
 // Fences grow from holder to holder, also when a row was deleted, by hand or because its key was quiet.
 func TestLaw2FencesGrow(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		last := int64(0)
 		all := []*turn.Turns{newTurns(t, s), newTurns(t, s)}
 		for i := range 20 {
@@ -79,7 +79,7 @@ func TestLaw2FencesGrow(t *testing.T) {
 // A process whose write to take or to end a turn had no answer takes the turn at its next try.
 func TestLaw3LostAnswers(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var lose atomic.Bool
 		deaf := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			err := do()
@@ -111,7 +111,7 @@ func TestLaw3LostAnswers(t *testing.T) {
 // A turn that a process got at its second try isn't free for the same process, although the first try had no answer.
 func TestLaw3ATurnOfTheSecondTry(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for _, moment := range []string{"before", "after"} {
 			var puts atomic.Int64
 			deaf := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -145,7 +145,7 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				if _, err := s.Table("turns").Put(t.Context(), group, "a", []byte(data), storage.Condition{}); err != nil {
 					t.Fatal(err)
 				}
@@ -170,7 +170,7 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 // Those stay, too, that wait for a message which comes later.
 func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		for i := range 600 {
 			end(t, take(t, ts, fmt.Sprintf("old-%03d", i)), turn.State{Done: 1})
@@ -214,7 +214,7 @@ func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 // A row stays small, whatever messages and sources say.
 func TestLaw7RowsAreSmall(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		long := strings.Repeat("\xffö\"", 5000)
 		x := take(t, ts, "a")
@@ -240,7 +240,7 @@ func TestLaw7RowsAreSmall(t *testing.T) {
 // costs no other key anything.
 func TestLaw4TurnsCostTwoRequests(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		ts, others := newTurns(t, storagetest.Intercept(s, calls.Hook)), newTurns(t, s)
 		requests := func() (n int) {
@@ -277,7 +277,7 @@ func TestLaw4TurnsCostTwoRequests(t *testing.T) {
 // Keys are just names, however hostile they are.
 func TestHostileKeys(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		var all []*turn.Turn
 		for _, key := range []string{"a/../b", "..", "/", "\\", "%2f", "#?", "'; drop table turns;--", " ", "ключ", strings.Repeat("k", storage.MaxKey), "A", "a"} {
@@ -298,7 +298,7 @@ func TestHostileKeys(t *testing.T) {
 // An operator lets a key go on that waits. A turn that a process has goes on, too.
 func TestRelease(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		note := turn.Note{By: "ada", Why: "it is fixed"}
 		if _, _, err := turn.Release(t.Context(), s, group, "a", note); !errors.Is(err, storage.ErrNotFound) {
@@ -334,7 +334,7 @@ func TestRelease(t *testing.T) {
 // A release holds though the holder of the turn writes its state after it.
 func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		x := take(t, ts, "a")
 		state := x.State()
@@ -360,7 +360,7 @@ func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
 // holder renews the turn after it and then writes an older state.
 func TestLaw3ASavedStateIsTheNextOnes(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		mine, others := newTurns(t, link.Store), newTurns(t, s)
 		x, y := take(t, mine, "a"), take(t, mine, "b")
@@ -397,7 +397,7 @@ func TestLaw3ASavedStateIsTheNextOnes(t *testing.T) {
 // A store that hangs keeps nobody for long.
 func TestAStoreThatHangs(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var hang atomic.Bool
 		ts := newTurns(t, storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
 			if hang.Load() {
@@ -423,7 +423,7 @@ func TestAStoreThatHangs(t *testing.T) {
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		for name, f := range map[string]func() (*turn.Turns, error){
 			"no store":     func() (*turn.Turns, error) { return turn.New(nil, group, turn.Config{}) },
 			"no group":     func() (*turn.Turns, error) { return turn.New(s, "", turn.Config{}) },

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -44,7 +44,7 @@ func leaveHeld(t *testing.T, s *storage.Store, key string) {
 // The turn of a dead process is taken over, however many other keys its successor meets meanwhile.
 func TestLaw4OtherKeysHoldUpNoTakeover(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		leaveHeld(t, s, "shop-7")
 		alive := newTurns(t, s)
 		alive.Remember(remembered)
@@ -67,7 +67,7 @@ func TestLaw4OtherKeysHoldUpNoTakeover(t *testing.T) {
 // Patience is counted, however many other keys its process meets meanwhile.
 func TestLaw8OtherKeysUseUpNoPatience(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		ts.Remember(remembered)
 		waitFor(t, ts, "shop-7")
@@ -79,7 +79,7 @@ func TestLaw8OtherKeysUseUpNoPatience(t *testing.T) {
 // is of before.
 func TestLaw8ATurnThatIsHeldUsesUpNoPatience(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts, other := newTurns(t, s), newTurns(t, s)
 		waitFor(t, other, "shop-7")
 		ask(t, ts, "shop-7", 0) // so that it knows the key
@@ -144,7 +144,7 @@ func patienceEndsBesideOthers(t *testing.T, ts *turn.Turns, key string) {
 // More keys wait than a process remembers: some after the others, others go past what each of them waits for.
 func TestLaw8PatienceEndsWhereVeryManyKeysWait(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		ts.Remember(remembered)
 		for i := range others {
@@ -172,7 +172,7 @@ func TestLaw8PatienceEndsWhereVeryManyKeysWait(t *testing.T) {
 // A key that nobody asks for any more leaves its place to another one.
 func TestLaw8KeysThatNobodyAsksForAreForgotten(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		ts.Remember(remembered)
 		for i := range remembered {

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -41,7 +41,7 @@ func behind(t *testing.T, s *storage.Store, by time.Duration) *storage.Store {
 // that sweeps.
 func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		holder, others := newTurns(t, behind(t, s, 365*24*time.Hour)), newTurns(t, s)
 		x := take(t, holder, "a")
 		for range 10 * ttl / time.Second {
@@ -63,7 +63,7 @@ func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 // Law 6: the row of a process that died with its turn is deleted in the end, when it has been watched like any other.
 func TestLaw6ADeadTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		dead := fmt.Sprintf(`{"version":1,"id":"x","fence":1,"ttl":30000,"at":%d}`, time.Now().Add(-70*24*time.Hour).UnixMilli())
 		if _, err := s.Table("turns").Put(t.Context(), group, "a", []byte(dead), storage.Condition{}); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ func lead(ctx context.Context, store *storage.Store, ttl time.Duration) error {
 	defer watch.Wait()
 	defer stop()
 	watch.Go(func() {
-		for who, err := range leader.Watch(ctx, store, "clock", leader.WatchConfig{}) {
+		for who, err := range leader.Watch(ctx, store, "clock") {
 			switch {
 			case ctx.Err() != nil: // this process stops
 			case err != nil:

@@ -1,5 +1,5 @@
-// Package coordtest is the world of the coordination packages' tests: a store in virtual time, and bad weather.
-package coordtest
+// Package agreetest is the world in which agreement is tested: a store in virtual time, and bad weather.
+package agreetest
 
 import (
 	"context"
