@@ -36,6 +36,14 @@ func schedules() []mutant {
 			test: "TestChangesOfTheClocks",
 		},
 		{
+			name: "a day field that begins with a star is restricted",
+			file: "schedule/spec.go",
+			old:  "strings.HasPrefix(fields[n-3], \"*\")",
+			new:  "fields[n-3] == \"*\"",
+			by:   "schedule",
+			test: "TestADayFieldThatBeginsWithAStarIsNotRestricted",
+		},
+		{
 			name: "a changed definition is due again for what has passed",
 			file: "schedule/decide.go",
 			old:  "spec.due.next(d.Decided)\n	if d.mayOverlap",
