@@ -244,19 +244,19 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	if err != nil {
 		return nil, unreadable(e, err)
 	}
-	change := Change{ID: e.ID, By: m.By, Why: m.Why}
+	m.ID = e.ID
+	change := Change{ID: m.ID, By: m.By, Why: m.Why}
 	switch m.Do {
 	case pause:
-		if change.What = "paused"; d.Paused != nil {
-			change.What = "unchanged: it was paused already"
-		} else {
-			d.Paused = &Change{At: d.now, ID: e.ID, By: m.By, Why: m.Why, What: change.What}
-		}
+		change = d.pause(m)
 	case resume:
-		if change.What = "resumed"; d.Paused == nil {
+		switch change.What = "resumed"; {
+		case d.Paused == nil:
 			change.What = "unchanged: it was not paused"
-		} else {
-			d.resume(spec)
+		case m.Pause != "" && m.Pause != d.Paused.ID:
+			change.What = "unchanged: it was paused again since"
+		default:
+			d.resume(spec, e.Time.UTC())
 		}
 	case runNow:
 		if change.What = "run"; len(d.Waiting) >= mostAsked {
@@ -272,11 +272,27 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	return d.after(), nil
 }
 
-// resume ends a pause. The due times of the pause are left out.
-func (d *decision) resume(spec Spec) {
+// pause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that was asked
+// for since.
+func (d *decision) pause(m order) Change {
+	change := Change{At: d.now, ID: m.ID, By: m.By, Why: m.Why, What: "paused"}
+	if d.Paused != nil {
+		change.What = "unchanged: it was paused already"
+		d.Paused = &Change{At: d.Paused.At, ID: m.ID, By: d.Paused.By, Why: d.Paused.Why, What: d.Paused.What}
+	} else {
+		d.Paused = &change
+	}
+	return change
+}
+
+// resume ends a pause at the time of the order. The due times of the pause are left out.
+func (d *decision) resume(spec Spec, at time.Time) {
+	if at = later(at, d.Paused.At); at.After(d.now) {
+		at = d.now
+	}
 	d.Paused = nil
-	if !d.Next.IsZero() && !d.Next.After(d.now) {
-		last := spec.last(d.Next, d.now)
+	if !d.Next.IsZero() && !d.Next.After(at) {
+		last := spec.last(d.Next, at)
 		d.skip(d.Next, last, Scheduled, skippedPaused)
 		d.Decided, d.Next = last, spec.due.next(last)
 	}

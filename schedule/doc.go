@@ -21,8 +21,8 @@
 //
 //	a worker starts ─register─▶ next: 03:15 ─wake of 03:15─▶ the command, next: 03:15 tomorrow ─wake─▶ …
 //
-// The next due time is computed from the one before. A worker's clock only tells how late it is. Orders of operators
-// and [Done] are messages for the document, too.
+// The next due time is computed from the one before. A worker's clock only tells how late it is. [Done] and the orders of
+// operators are messages for the document, too. A pause is written into it at once.
 //
 // # Laws
 //
@@ -42,7 +42,8 @@
 //     a command may bring about others, so nothing else tells when its work is over. With Skip, due times are left out
 //     while a run by the clock goes on. With Queue they wait; when ten wait, later ones count as missed. Runs that
 //     operators ask for always wait for their turn.
-//  6. Orders of operators are noted in the document: who, why, when and what. It keeps the last 20 changes and runs.
+//  6. Orders of operators are noted in the document: who, why, when and what. It keeps the last 20 changes and runs. A
+//     pause and its end count from the order, not from when a worker learns of them.
 //  7. A function of Every that misbehaves fails its own run, with the error noted, and the schedule goes on. The
 //     function may be called again for one tick, where another process has changed the document meanwhile.
 //  8. A wake that is lost in a poison queue stops its schedule until somebody sends it back, or until a worker starts:

@@ -67,5 +67,21 @@ func schedules() []mutant {
 			by:   "schedule",
 			test: "TestARunInAPause",
 		},
+		{
+			name: "the end of a pause counts from when a worker learns of it",
+			file: "schedule/decide.go",
+			old:  "d.resume(spec, e.Time.UTC())",
+			new:  "d.resume(spec, d.now)",
+			by:   "schedule",
+			test: "TestAPauseCountsFromItsOrder",
+		},
+		{
+			name: "a resume ends whatever pause it finds",
+			file: "schedule/decide.go",
+			old:  "m.Pause != \"\" && m.Pause != d.Paused.ID",
+			new:  "false",
+			by:   "schedule",
+			test: "TestAPauseAfterAResumeThatWaits",
+		},
 	}
 }
