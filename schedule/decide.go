@@ -93,6 +93,9 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 	case stale:
 	case m.Definition == d.Definition:
 		d.Candidate = nil
+		if spec, err = d.spec(); err != nil {
+			return nil, unreadable(e, err)
+		}
 	case !at.IsZero():
 		next.At = at.Add(settleAfter)
 		d.Candidate = &next
@@ -122,7 +125,7 @@ func replacedAt(d *decision, x definition) time.Time {
 // adopt takes a definition in place of another one. The due times of the other one until now wait to run, and the new
 // one is due from now on. So there is neither a double nor a gap.
 func (d *decision) adopt(c candidate, spec Spec) {
-	before, err := d.Definition.read()
+	before, err := d.spec()
 	d.seen = d.Seen
 	if err == nil && d.Paused == nil {
 		d.collect(before, keptMissed)
@@ -155,7 +158,28 @@ func (d *decision) settle() (Spec, error) {
 		}
 		return spec, err
 	}
-	return d.Definition.read()
+	return d.spec()
+}
+
+// spec reads the definition. Another process has computed the next due time, maybe by other rules of the zone. Where
+// this one has them otherwise, the due time is the nearest one by the present rules.
+func (d *decision) spec() (Spec, error) {
+	spec, err := d.Definition.read()
+	if err != nil {
+		return spec, err
+	}
+	if next := spec.nearest(d.Next); !next.Equal(d.Next) {
+		if !next.After(d.Decided) {
+			next = spec.due.next(d.Decided)
+		}
+		d.note(Change{What: fmt.Sprintf("due %s in place of %s, by the present rules of %s", next.Format(time.RFC3339), d.Next.Format(time.RFC3339), d.Definition.Zone)})
+		d.Next = next
+	}
+	d.Backfills = slices.Clone(d.Backfills)
+	for i, b := range d.Backfills {
+		d.Backfills[i].Next = spec.nearest(b.Next)
+	}
+	return spec, nil
 }
 
 // wake decides what is due, and begins what may begin.
@@ -240,7 +264,7 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	if d.Definition == (definition{}) {
 		return nil, handlers.Poison("no such schedule", fmt.Errorf("schedule %s: no worker has ever registered it", storage.Quote(d.name)))
 	}
-	spec, err := d.Definition.read()
+	spec, err := d.spec()
 	if err != nil {
 		return nil, unreadable(e, err)
 	}

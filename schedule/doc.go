@@ -32,7 +32,8 @@
 //  2. Due times are missed if no worker takes them within Config.Grace. One command stands for all of them, or each is
 //     made up for within a bound, or none, as Config.Missed says. The tick says which due times it stands for.
 //  3. A Cron selects times that the clocks of a zone show. A time that they leave out is due when they go on. A time
-//     that they show twice is due when they show it first. Two times that are due at one moment are one due time.
+//     that they show twice is due when they show it first. Two times that are due at one moment are one due time. Where
+//     the rules of a zone have changed, a due time that was to come moves with its clocks.
 //  4. A changed definition takes effect without a double and without a gap: the old one holds until the moment of the
 //     change, and the new one after it. Where two versions of a program run, the worker that started last decides. A
 //     definition that was replaced comes back ten minutes later at the earliest, so restarts during a roll-out cause no

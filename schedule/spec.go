@@ -113,6 +113,26 @@ func (s Spec) last(from, t time.Time) time.Time {
 	return s.due.next(before.Add(time.Duration(n-1) * time.Second))
 }
 
+// nearest returns t if it is a due time, and else the due time that is nearest to it. The zero time is its own.
+func (s Spec) nearest(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	after := s.due.next(t.Add(-1))
+	if after.IsZero() {
+		return after
+	}
+	for back := time.Second; back < 2*after.Sub(t); back *= 2 {
+		if before := s.due.next(t.Add(-back)); before.Before(t) {
+			if before = s.last(before, t); t.Sub(before) < after.Sub(t) {
+				return before
+			}
+			break
+		}
+	}
+	return after
+}
+
 // count counts the due times of a range, with its ends, until there are most.
 func (s Spec) count(from, to time.Time, most int) (n int) {
 	for t := s.due.next(from.Add(-1)); n < most && !t.IsZero() && !t.After(to); t = s.due.next(t) {

@@ -36,6 +36,14 @@ func schedules() []mutant {
 			test: "TestChangesOfTheClocks",
 		},
 		{
+			name: "a due time by former rules of a zone is kept",
+			file: "schedule/decide.go",
+			old:  "!next.Equal(d.Next) {",
+			new:  "!next.Equal(d.Next) && false {",
+			by:   "schedule",
+			test: "TestAZoneWhoseRulesHaveChanged",
+		},
+		{
 			name: "a day field that begins with a star is restricted",
 			file: "schedule/spec.go",
 			old:  "strings.HasPrefix(fields[n-3], \"*\")",
