@@ -93,7 +93,7 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 	case stale:
 	case m.Definition == d.Definition:
 		d.Candidate = nil
-		if spec, err = d.spec(); err != nil {
+		if spec, err = presentSpec(d); err != nil {
 			return nil, unreadable(e, err)
 		}
 	case !at.IsZero():
@@ -125,7 +125,7 @@ func replacedAt(d *decision, x definition) time.Time {
 // adopt takes a definition in place of another one. The due times of the other one until now wait to run, and the new
 // one is due from now on. So there is neither a double nor a gap.
 func (d *decision) adopt(c candidate, spec Spec) {
-	before, err := d.spec()
+	before, err := presentSpec(d)
 	d.seen = d.Seen
 	if err == nil && d.Paused == nil {
 		d.collect(before, keptMissed)
@@ -158,12 +158,12 @@ func (d *decision) settle() (Spec, error) {
 		}
 		return spec, err
 	}
-	return d.spec()
+	return presentSpec(d)
 }
 
-// spec reads the definition. Another process has computed the next due time, maybe by other rules of the zone. Where
+// presentSpec reads the definition. Another process has computed the next due time, maybe by other rules of the zone. Where
 // this one has them otherwise, the due time is the nearest one by the present rules.
-func (d *decision) spec() (Spec, error) {
+func presentSpec(d *decision) (Spec, error) {
 	spec, err := d.Definition.read()
 	if err != nil {
 		return spec, err
@@ -264,7 +264,7 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	if d.Definition == (definition{}) {
 		return nil, handlers.Poison("no such schedule", fmt.Errorf("schedule %s: no worker has ever registered it", storage.Quote(d.name)))
 	}
-	spec, err := d.spec()
+	spec, err := presentSpec(d)
 	if err != nil {
 		return nil, unreadable(e, err)
 	}
@@ -272,7 +272,7 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	change := Change{ID: m.ID, By: m.By, Why: m.Why}
 	switch m.Do {
 	case pause:
-		change = d.pause(m)
+		change = beginPause(d, m)
 	case resume:
 		switch change.What = "resumed"; {
 		case d.Paused == nil:
@@ -296,9 +296,9 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	return d.after(), nil
 }
 
-// pause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that was asked
-// for since.
-func (d *decision) pause(m order) Change {
+// beginPause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that
+// was asked for since.
+func beginPause(d *decision, m order) Change {
 	change := Change{At: d.now, ID: m.ID, By: m.By, Why: m.Why, What: "paused"}
 	if d.Paused != nil {
 		change.What = "unchanged: it was paused already"

@@ -21,8 +21,8 @@
 //
 //	a worker starts ─register─▶ next: 03:15 ─wake of 03:15─▶ the command, next: 03:15 tomorrow ─wake─▶ …
 //
-// The next due time is computed from the one before. A worker's clock only tells how late it is. [Done] and the orders of
-// operators are messages for the document, too. A pause is written into it at once.
+// The next due time is computed from the one before. A worker's clock only tells how late it is. [Done] and the orders
+// of operators are messages for the document, too. A pause is written into it at once.
 //
 // # Laws
 //

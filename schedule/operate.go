@@ -36,8 +36,8 @@ var (
 // Pause keeps the schedule from beginning runs. Due times until Resume are left out; Backfill makes up for them. Runs
 // that operators ask for begin all the same.
 //
-// Pause needs no worker: it holds when it returns, also for what is overdue. Info.Changes has its note, under the ID that
-// Pause returns.
+// Pause needs no worker: it holds when it returns, also for what is overdue. Info.Changes has its note, under the ID
+// that Pause returns.
 func (s *Schedule) Pause(ctx context.Context, n Note) (id string, err error) {
 	m := order{ID: channel.NewID(), Schedule: s.name, Do: pause, By: n.By, Why: n.Why}
 	if err = m.Check(); err == nil {
@@ -59,7 +59,7 @@ func (s *Schedule) pause(ctx context.Context, m order) error {
 	err = documents(c).Update(ctx, s.name, func(v document) (document, bool) {
 		d := &decision{document: v, name: s.name, now: time.Now().UTC().Round(0)}
 		if known = d.Definition != (definition{}); known {
-			d.note(d.pause(m))
+			d.note(beginPause(d, m))
 		}
 		return d.document, known
 	})

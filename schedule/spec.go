@@ -38,8 +38,8 @@ type due interface {
 
 // Cron returns the Spec of a crontab expression in a time zone, such as "15 3 * * *" in "Europe/Berlin". An expression
 // has five fields: minute, hour, day of the month, month, day of the week. Six fields begin with the second. A day
-// matches if the day of the month or the day of the week does, where both are restricted, as in crontab(5). A field that
-// begins with a star, such as */2, is not restricted: then both must match.
+// matches if the day of the month or the day of the week does, where both are restricted, as in crontab(5). A field
+// that begins with a star, such as */2, is not restricted: then both must match.
 //
 //	0 9 * * MON-FRI    at nine on working days
 //	*/10 8-17 * * *    every ten minutes of the day
