@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,5 +160,112 @@ func TestChangesUnderClocksThatDiffer(t *testing.T) {
 				last = tick.Due
 			}
 		})
+	}
+}
+
+// A zone's rules have changed since the next due time was computed: its clocks are behind, or ahead, of what they were.
+// The due time moves with them. So it comes once, and no other one comes instead.
+func TestAZoneWhoseRulesHaveChanged(t *testing.T) {
+	t.Parallel()
+	const dhaka, kathmandu = "Asia/Dhaka", "Asia/Kathmandu" // six hours, and a quarter of an hour less
+	midnight := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	at := func(clock string) time.Time {
+		x, err := time.Parse("02 15:04", clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return midnight.AddDate(0, 0, x.Day()-1).Add(x.Sub(x.Truncate(24 * time.Hour)))
+	}
+	for _, c := range []struct {
+		name          string
+		cron          string
+		before, after string
+		restarts      string   // a registration; empty: none
+		wakes         []string // workers' clocks
+		want          string
+	}{
+		{"later, at a registration", "51 5 * * *", dhaka, kathmandu, "01 12:00", []string{"01 23:51", "02 00:06", "03 00:06"}, "02 00:06, 03 00:06"},
+		{"later, at a wake", "51 5 * * *", dhaka, kathmandu, "", []string{"01 23:51", "02 00:06", "03 00:06"}, "02 00:06, 03 00:06"},
+		{"later, at a wake that is late", "51 5 * * *", dhaka, kathmandu, "", []string{"02 00:06", "03 00:06"}, "02 00:06, 03 00:06"},
+		{"earlier, at a registration", "51 5 * * *", kathmandu, dhaka, "01 12:00", []string{"01 23:51", "02 23:51"}, "01 23:51, 02 23:51"},
+		{"earlier, at a registration between the two", "51 5 * * *", kathmandu, dhaka, "02 00:00", []string{"02 00:00", "02 23:51"}, "01 23:51, 02 23:51"},
+		{"earlier, at a wake", "51 5 * * *", kathmandu, dhaka, "", []string{"02 00:06", "02 23:51"}, "01 23:51, 02 23:51"},
+		{"a due time that both have", "*/15 * * * *", dhaka, kathmandu, "01 00:05", []string{"01 00:15", "01 00:30"}, "01 00:15, 01 00:30"},
+		{"each hour", "0 * * * *", dhaka, kathmandu, "01 00:05", []string{"01 01:00", "01 01:15", "01 02:15"}, "01 01:15, 01 02:15"},
+		{"a day of the week", "51 5 * * 3", dhaka, kathmandu, "01 12:00", []string{"03 23:51", "04 00:06", "11 00:06"}, "04 00:06, 11 00:06"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			x := newTheatre(1)
+			cfg := Config{Missed: All, Within: 1000 * time.Hour, Grace: time.Hour}
+			x.register(midnight, defined(t, Cron(c.cron, c.before), cfg))
+			def := defined(t, Cron(c.cron, c.after), cfg)
+			x.doc.Definition = def // the zone keeps its name, and has other rules
+			if c.restarts != "" {
+				x.register(at(c.restarts), def)
+			}
+			for _, clock := range c.wakes {
+				if m := (wake{Schedule: "it", Due: x.doc.Armed}); !m.Due.After(at(clock)) {
+					x.play(at(clock), func(d *decision) ([]channel.Message, error) { return d.wake(&channel.Envelope{}, m, x.jobs) })
+				}
+			}
+			got := ""
+			for _, tick := range x.ticks {
+				got += ", " + tick.Due.UTC().Format("02 15:04")
+			}
+			if got = strings.TrimPrefix(got, ", "); got != c.want {
+				t.Errorf("got %s, want %s; noted %+v", got, c.want, x.doc.Changes)
+			}
+			if c.cron != "*/15 * * * *" && !strings.HasSuffix(x.doc.Changes[0].What, "by the present rules of "+c.after) {
+				t.Errorf("noted %+v, want the due time that has moved", x.doc.Changes)
+			}
+		})
+	}
+}
+
+// A backfill goes on with the present rules of its zone.
+func TestABackfillInAZoneWhoseRulesHaveChanged(t *testing.T) {
+	t.Parallel()
+	midnight := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	x := newTheatre(1)
+	x.register(midnight.AddDate(0, 0, 20), defined(t, Cron("51 5 * * *", "Asia/Dhaka"), Config{Overlap: Skip}))
+	x.play(midnight.AddDate(0, 0, 20), func(d *decision) ([]channel.Message, error) {
+		return d.order(&channel.Envelope{ID: "1"}, order{Do: backfill, By: "ada", From: midnight, To: midnight.AddDate(0, 0, 2)})
+	})
+	x.doc.Definition = defined(t, Cron("51 5 * * *", "Asia/Kathmandu"), Config{Overlap: Skip})
+	x.play(midnight.AddDate(0, 0, 20), func(d *decision) ([]channel.Message, error) {
+		return d.wake(&channel.Envelope{}, wake{Schedule: "it"}, x.jobs)
+	})
+	if len(x.ticks) != 1 || !x.ticks[0].Due.Equal(midnight.Add(24*time.Hour+6*time.Minute)) {
+		t.Errorf("got %+v, want the first due time by the present rules", x.ticks)
+	}
+}
+
+// The nearest due time is found, however far it is.
+func TestTheNearestDueTime(t *testing.T) {
+	t.Parallel()
+	at := func(text string) time.Time {
+		x, err := time.Parse("2006-01-02 15:04:05", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for _, c := range []struct{ cron, of, want string }{
+		{"0 0 29 2 *", "2028-02-29 00:00:00", "2028-02-29 00:00:00"},
+		{"0 0 29 2 *", "2029-02-28 00:00:00", "2028-02-29 00:00:00"},
+		{"0 0 29 2 *", "2030-03-02 00:00:00", "2032-02-29 00:00:00"},
+		{"0 * * * *", "2026-01-01 00:29:59", "2026-01-01 00:00:00"},
+		{"0 * * * *", "2026-01-01 00:30:00", "2026-01-01 01:00:00"},
+		{"0 * * * *", "2026-01-01 00:59:59", "2026-01-01 01:00:00"},
+		{"0 * * * *", "2026-01-01 00:00:01", "2026-01-01 00:00:00"},
+		{"* * * * * *", "2026-01-01 00:00:01", "2026-01-01 00:00:01"},
+	} {
+		if got := Cron(c.cron, "UTC").nearest(at(c.of)); !got.Equal(at(c.want)) {
+			t.Errorf("%s: nearest to %s: got %v, want %s", c.cron, c.of, got, c.want)
+		}
+	}
+	if got := Cron("0 0 * * *", "UTC").nearest(time.Time{}); !got.IsZero() {
+		t.Errorf("nearest to no time: got %v", got)
 	}
 }

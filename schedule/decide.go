@@ -93,6 +93,9 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 	case stale:
 	case m.Definition == d.Definition:
 		d.Candidate = nil
+		if spec, err = presentSpec(d); err != nil {
+			return nil, unreadable(e, err)
+		}
 	case !at.IsZero():
 		next.At = at.Add(settleAfter)
 		d.Candidate = &next
@@ -122,7 +125,7 @@ func replacedAt(d *decision, x definition) time.Time {
 // adopt takes a definition in place of another one. The due times of the other one until now wait to run, and the new
 // one is due from now on. So there is neither a double nor a gap.
 func (d *decision) adopt(c candidate, spec Spec) {
-	before, err := d.Definition.read()
+	before, err := presentSpec(d)
 	d.seen = d.Seen
 	if err == nil && d.Paused == nil {
 		d.collect(before, keptMissed)
@@ -155,7 +158,28 @@ func (d *decision) settle() (Spec, error) {
 		}
 		return spec, err
 	}
-	return d.Definition.read()
+	return presentSpec(d)
+}
+
+// presentSpec reads the definition. Another process has computed the next due time, maybe by other rules of the zone. Where
+// this one has them otherwise, the due time is the nearest one by the present rules.
+func presentSpec(d *decision) (Spec, error) {
+	spec, err := d.Definition.read()
+	if err != nil {
+		return spec, err
+	}
+	if next := spec.nearest(d.Next); !next.Equal(d.Next) {
+		if !next.After(d.Decided) {
+			next = spec.due.next(d.Decided)
+		}
+		d.note(Change{What: fmt.Sprintf("due %s in place of %s, by the present rules of %s", next.Format(time.RFC3339), d.Next.Format(time.RFC3339), d.Definition.Zone)})
+		d.Next = next
+	}
+	d.Backfills = slices.Clone(d.Backfills)
+	for i, b := range d.Backfills {
+		d.Backfills[i].Next = spec.nearest(b.Next)
+	}
+	return spec, nil
 }
 
 // wake decides what is due, and begins what may begin.
@@ -240,23 +264,23 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	if d.Definition == (definition{}) {
 		return nil, handlers.Poison("no such schedule", fmt.Errorf("schedule %s: no worker has ever registered it", storage.Quote(d.name)))
 	}
-	spec, err := d.Definition.read()
+	spec, err := presentSpec(d)
 	if err != nil {
 		return nil, unreadable(e, err)
 	}
-	change := Change{ID: e.ID, By: m.By, Why: m.Why}
+	m.ID = e.ID
+	change := Change{ID: m.ID, By: m.By, Why: m.Why}
 	switch m.Do {
 	case pause:
-		if change.What = "paused"; d.Paused != nil {
-			change.What = "unchanged: it was paused already"
-		} else {
-			d.Paused = &Change{At: d.now, ID: e.ID, By: m.By, Why: m.Why, What: change.What}
-		}
+		change = beginPause(d, m)
 	case resume:
-		if change.What = "resumed"; d.Paused == nil {
+		switch change.What = "resumed"; {
+		case d.Paused == nil:
 			change.What = "unchanged: it was not paused"
-		} else {
-			d.resume(spec)
+		case m.Pause != "" && m.Pause != d.Paused.ID:
+			change.What = "unchanged: it was paused again since"
+		default:
+			d.resume(spec, e.Time.UTC())
 		}
 	case runNow:
 		if change.What = "run"; len(d.Waiting) >= mostAsked {
@@ -272,11 +296,27 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	return d.after(), nil
 }
 
-// resume ends a pause. The due times of the pause are left out.
-func (d *decision) resume(spec Spec) {
+// beginPause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that
+// was asked for since.
+func beginPause(d *decision, m order) Change {
+	change := Change{At: d.now, ID: m.ID, By: m.By, Why: m.Why, What: "paused"}
+	if d.Paused != nil {
+		change.What = "unchanged: it was paused already"
+		d.Paused = &Change{At: d.Paused.At, ID: m.ID, By: d.Paused.By, Why: d.Paused.Why, What: d.Paused.What}
+	} else {
+		d.Paused = &change
+	}
+	return change
+}
+
+// resume ends a pause at the time of the order. The due times of the pause are left out.
+func (d *decision) resume(spec Spec, at time.Time) {
+	if at = later(at, d.Paused.At); at.After(d.now) {
+		at = d.now
+	}
 	d.Paused = nil
-	if !d.Next.IsZero() && !d.Next.After(d.now) {
-		last := spec.last(d.Next, d.now)
+	if !d.Next.IsZero() && !d.Next.After(at) {
+		last := spec.last(d.Next, at)
 		d.skip(d.Next, last, Scheduled, skippedPaused)
 		d.Decided, d.Next = last, spec.due.next(last)
 	}

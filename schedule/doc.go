@@ -21,8 +21,8 @@
 //
 //	a worker starts ─register─▶ next: 03:15 ─wake of 03:15─▶ the command, next: 03:15 tomorrow ─wake─▶ …
 //
-// The next due time is computed from the one before. A worker's clock only tells how late it is. Orders of operators
-// and [Done] are messages for the document, too.
+// The next due time is computed from the one before. A worker's clock only tells how late it is. [Done] and the orders
+// of operators are messages for the document, too. A pause is written into it at once.
 //
 // # Laws
 //
@@ -32,7 +32,8 @@
 //  2. Due times are missed if no worker takes them within Config.Grace. One command stands for all of them, or each is
 //     made up for within a bound, or none, as Config.Missed says. The tick says which due times it stands for.
 //  3. A Cron selects times that the clocks of a zone show. A time that they leave out is due when they go on. A time
-//     that they show twice is due when they show it first. Two times that are due at one moment are one due time.
+//     that they show twice is due when they show it first. Two times that are due at one moment are one due time. Where
+//     the rules of a zone have changed, a due time that was to come moves with its clocks.
 //  4. A changed definition takes effect without a double and without a gap: the old one holds until the moment of the
 //     change, and the new one after it. Where two versions of a program run, the worker that started last decides. A
 //     definition that was replaced comes back ten minutes later at the earliest, so restarts during a roll-out cause no
@@ -42,7 +43,8 @@
 //     a command may bring about others, so nothing else tells when its work is over. With Skip, due times are left out
 //     while a run by the clock goes on. With Queue they wait; when ten wait, later ones count as missed. Runs that
 //     operators ask for always wait for their turn.
-//  6. Orders of operators are noted in the document: who, why, when and what. It keeps the last 20 changes and runs.
+//  6. Orders of operators are noted in the document: who, why, when and what. It keeps the last 20 changes and runs. A
+//     pause and its end count from the order, not from when a worker learns of them.
 //  7. A function of Every that misbehaves fails its own run, with the error noted, and the schedule goes on. The
 //     function may be called again for one tick, where another process has changed the document meanwhile.
 //  8. A wake that is lost in a poison queue stops its schedule until somebody sends it back, or until a worker starts:

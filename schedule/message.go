@@ -63,11 +63,12 @@ type order struct {
 	Why      string    `json:"why,omitempty"`
 	From     time.Time `json:"from,omitzero"` // of a backfill
 	To       time.Time `json:"to,omitzero"`
+	Pause    string    `json:"pause,omitempty"` // that a resume ends; empty: any
 }
 
 // These are the orders.
 const (
-	pause    = "pause"
+	pause    = "pause" // older versions send it as a message
 	resume   = "resume"
 	runNow   = "run"
 	backfill = "backfill"

@@ -36,13 +36,43 @@ var (
 // Pause keeps the schedule from beginning runs. Due times until Resume are left out; Backfill makes up for them. Runs
 // that operators ask for begin all the same.
 //
-// Like Resume, Run and Backfill, Pause sends a message and returns when that is durable. A worker carries it out, and
-// notes it with the note in Info.Changes, under the ID that Pause returns.
+// Pause needs no worker: it holds when it returns, also for what is overdue. Info.Changes has its note, under the ID
+// that Pause returns.
 func (s *Schedule) Pause(ctx context.Context, n Note) (id string, err error) {
-	return s.send(ctx, pause, n, time.Time{}, time.Time{})
+	m := order{ID: channel.NewID(), Schedule: s.name, Do: pause, By: n.By, Why: n.Why}
+	if err = m.Check(); err == nil {
+		err = s.pause(ctx, m)
+	}
+	if err != nil {
+		return "", fmt.Errorf("schedule: pause %s: %w", storage.Quote(s.name), err)
+	}
+	return m.ID, nil
 }
 
-// Resume ends a pause.
+// pause writes a pause into the document. A message would come after a wake that is overdue.
+func (s *Schedule) pause(ctx context.Context, m order) error {
+	c, err := channelsTo(s.store, QueueName)
+	if err != nil {
+		return err
+	}
+	known := false
+	err = documents(c).Update(ctx, s.name, func(v document) (document, bool) {
+		d := &decision{document: v, name: s.name, now: time.Now().UTC().Round(0)}
+		if known = d.Definition != (definition{}); known {
+			d.note(beginPause(d, m))
+		}
+		return d.document, known
+	})
+	if err == nil && !known {
+		err = ErrUnknown
+	}
+	return err
+}
+
+// Resume ends the present pause. Due times after it run, or count as missed, also where a worker learns of it later.
+//
+// Like Run and Backfill, Resume sends a message and returns when that is durable. A worker carries it out, and notes it
+// with the note in Info.Changes, under the ID that Resume returns.
 func (s *Schedule) Resume(ctx context.Context, n Note) (id string, err error) {
 	return s.send(ctx, resume, n, time.Time{}, time.Time{})
 }
@@ -81,6 +111,9 @@ func (s *Schedule) send(ctx context.Context, do string, n Note, from, to time.Ti
 		if err := checkRange(d, from, to, time.Now()); err != nil {
 			return "", err
 		}
+	}
+	if d.Paused != nil && do == resume {
+		m.Pause = d.Paused.ID
 	}
 	c, err := channelsTo(s.store, d.Queue)
 	if err != nil {

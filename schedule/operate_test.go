@@ -77,6 +77,58 @@ func TestAShortPause(t *testing.T) {
 	})
 }
 
+// Law 6: a pause counts from its order, and so does its end. No worker runs meanwhile. Nothing runs that was due before
+// the order or in the pause, and what is due after its end runs.
+func TestAPauseCountsFromItsOrder(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, l *lab) {
+		p := plan{"it", schedule.Interval(time.Hour), schedule.Config{Missed: schedule.All}, nil}
+		r := l.start("v1", p)
+		l.until(0, "01:30:00")
+		r.stop()
+		it := schedule.At(l.store, "it")
+		l.until(0, "02:30:00")
+		id := ok(it.Pause(t.Context(), ada))(t)
+		l.wantChange("it", id, "paused")
+		worldtest.Want(t, "state", l.info("it").State, schedule.Paused)
+		l.until(0, "04:30:00")
+		r = l.start("v1", p)
+		l.until(0, "04:40:00")
+		l.wantDues("it", "01 01:00")
+		r.stop()
+		ok(it.Resume(t.Context(), ada))(t)
+		l.until(0, "06:30:00")
+		l.start("v1", p)
+		l.until(0, "07:10:00")
+		l.wantDues("it", "01 01:00, 01 05:00 missed, 01 06:00 missed, 01 07:00")
+		if r := l.info("it").Runs[3]; r.Skipped != "the schedule was paused" || r.From.Hour() != 2 || r.Due.Hour() != 4 {
+			t.Errorf("got run %+v, want what the pause has left out", r)
+		}
+	})
+}
+
+// A resume that waits for a worker ends the pause that it was for, and no later one.
+func TestAPauseAfterAResumeThatWaits(t *testing.T) {
+	t.Parallel()
+	inTime(t, func(t *testing.T, l *lab) {
+		p := plan{"it", schedule.Interval(time.Hour), schedule.Config{}, nil}
+		r := l.start("v1", p)
+		l.until(0, "01:30:00")
+		it := schedule.At(l.store, "it")
+		ok(it.Pause(t.Context(), ada))(t)
+		r.stop()
+		id := ok(it.Resume(t.Context(), ada))(t)
+		ok(it.Pause(t.Context(), ada))(t)
+		l.start("v1", p)
+		l.sleep(time.Second)
+		worldtest.Want(t, "state", l.info("it").State, schedule.Paused)
+		l.wantChange("it", id, "unchanged: it was paused again since")
+		ok(it.Resume(t.Context(), ada))(t)
+		l.sleep(time.Second)
+		worldtest.Want(t, "state after another resume", l.info("it").State, schedule.Working)
+	})
+}
+
 // A run that an operator asks for in a pause makes nothing of the due times that the pause leaves out.
 func TestARunInAPause(t *testing.T) {
 	t.Parallel()
@@ -291,12 +343,14 @@ func TestOverdue(t *testing.T) {
 		worldtest.Want(t, "state, four minutes late", l.info("it").State, schedule.Working)
 		l.until(0, "02:06:00")
 		worldtest.Want(t, "state, six minutes late", l.info("it").State, schedule.Overdue)
-		id := ok(schedule.At(l.store, "it").Pause(t.Context(), ada))(t)
-		l.sleep(time.Hour)
+		id := ok(schedule.At(l.store, "it").Run(t.Context(), ada))(t)
 		worldtest.Want(t, "state without a worker", l.info("it").State, schedule.Overdue)
+		l.sleep(time.Hour)
 		l.start("v1", p)
 		l.sleep(time.Second)
-		worldtest.Want(t, "state", l.info("it").State, schedule.Paused)
-		l.wantChange("it", id, "paused")
+		worldtest.Want(t, "state", l.info("it").State, schedule.Working)
+		if c := l.info("it").Changes[0]; c.ID != id || c.What != "run" {
+			t.Errorf("the newest change: got %+v, want the run", c)
+		}
 	})
 }

@@ -38,7 +38,8 @@ type due interface {
 
 // Cron returns the Spec of a crontab expression in a time zone, such as "15 3 * * *" in "Europe/Berlin". An expression
 // has five fields: minute, hour, day of the month, month, day of the week. Six fields begin with the second. A day
-// matches if the day of the month or the day of the week does, where both are restricted, as in crontab(5).
+// matches if the day of the month or the day of the week does, where both are restricted, as in crontab(5). A field
+// that begins with a star, such as */2, is not restricted: then both must match.
 //
 //	0 9 * * MON-FRI    at nine on working days
 //	*/10 8-17 * * *    every ten minutes of the day
@@ -112,6 +113,26 @@ func (s Spec) last(from, t time.Time) time.Time {
 	return s.due.next(before.Add(time.Duration(n-1) * time.Second))
 }
 
+// nearest returns t if it is a due time, and else the due time that is nearest to it. The zero time is its own.
+func (s Spec) nearest(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	after := s.due.next(t.Add(-1))
+	if after.IsZero() {
+		return after
+	}
+	for back := time.Second; back < 2*after.Sub(t); back *= 2 {
+		if before := s.due.next(t.Add(-back)); before.Before(t) {
+			if before = s.last(before, t); t.Sub(before) < after.Sub(t) {
+				return before
+			}
+			break
+		}
+	}
+	return after
+}
+
 // count counts the due times of a range, with its ends, until there are most.
 func (s Spec) count(from, to time.Time, most int) (n int) {
 	for t := s.due.next(from.Add(-1)); n < most && !t.IsZero() && !t.After(to); t = s.due.next(t) {
@@ -164,13 +185,30 @@ func readFields(expression string) (gocron.Schedule, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := fields.(*gocron.SpecSchedule); !ok {
+	spec, ok := fields.(*gocron.SpecSchedule)
+	if !ok {
 		return nil, errors.New("use schedule.Interval for an interval")
 	}
+	openDays(spec, strings.Fields(expression))
 	if fields.Next(time.Unix(0, 0).UTC()).IsZero() {
 		return nil, errors.New("it is never due")
 	}
 	return fields, nil
+}
+
+// unrestricted marks a field of the parser that doesn't restrict the day.
+const unrestricted = 1 << 63
+
+// openDays marks the fields for days that begin with a star. The parser takes only a lone star for unrestricted.
+func openDays(spec *gocron.SpecSchedule, fields []string) {
+	if n := len(fields); n >= 5 {
+		if strings.HasPrefix(fields[n-3], "*") {
+			spec.Dom |= unrestricted
+		}
+		if strings.HasPrefix(fields[n-1], "*") {
+			spec.Dow |= unrestricted
+		}
+	}
 }
 
 // searchYears is how far ahead a due time is looked for. 29 February may be eight years away.

@@ -131,6 +131,44 @@ func TestChangesOfTheClocks(t *testing.T) {
 	}
 }
 
+// A field for days that begins with a star counts as unrestricted, as in crontab(5): then both fields must match. The
+// judge looks at each day by hand.
+func TestADayFieldThatBeginsWithAStarIsNotRestricted(t *testing.T) {
+	t.Parallel()
+	monday := func(t time.Time) bool { return t.Weekday() == time.Monday }
+	odd := func(t time.Time) bool { return t.Day()%2 == 1 }
+	evenWeekday := func(t time.Time) bool { return t.Weekday()%2 == 0 }
+	for expression, want := range map[string]func(time.Time) bool{
+		"0 0 */2 * 1":       func(t time.Time) bool { return odd(t) && monday(t) },
+		"0 0 0 */2 * 1":     func(t time.Time) bool { return odd(t) && monday(t) },
+		"0 0 */2,4 * MON":   func(t time.Time) bool { return (odd(t) || t.Day() == 4) && monday(t) },
+		"0 0 13 * */2":      func(t time.Time) bool { return t.Day() == 13 && evenWeekday(t) },
+		"0 0 */2 * */2":     func(t time.Time) bool { return odd(t) && evenWeekday(t) },
+		"0 0 */2 * *":       odd,
+		"0 0 * * 1":         monday,
+		"0 0 ? * 1":         monday,
+		"0 0 1-31/2 * 1":    func(t time.Time) bool { return odd(t) || monday(t) },
+		"0 0 13 * 0-6/2":    func(t time.Time) bool { return t.Day() == 13 || evenWeekday(t) },
+		"0 0 13 * 1":        func(t time.Time) bool { return t.Day() == 13 || monday(t) },
+		"0 0 13,*/2 * 1":    func(t time.Time) bool { return odd(t) || monday(t) },
+		"0 0 L * */2":       func(t time.Time) bool { return t.AddDate(0, 0, 1).Day() == 1 && evenWeekday(t) },
+		"0 0 */2 * MON#1":   func(t time.Time) bool { return odd(t) && monday(t) && t.Day() <= 7 },
+		"0 0 0 13,14 * */2": func(t time.Time) bool { return (t.Day() == 13 || t.Day() == 14) && evenWeekday(t) },
+	} {
+		spec := schedule.Cron(expression, "UTC")
+		got := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		for day := got.AddDate(0, 0, 1); day.Year() == 2026; day = day.AddDate(0, 0, 1) {
+			if !want(day) {
+				continue
+			}
+			if got = spec.Next(got); !got.Equal(day) {
+				t.Errorf("%q: got %v, want %v (%v)", expression, got, day, spec.Err())
+				break
+			}
+		}
+	}
+}
+
 // An interval is due at its multiples since 1970, whenever it is registered.
 func TestIntervalIsDueOnAGrid(t *testing.T) {
 	t.Parallel()

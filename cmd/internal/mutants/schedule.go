@@ -1,6 +1,6 @@
 package main
 
-// schedules are breaks of the laws of package schedule, in their order.
+// schedules are breaks of the first laws of package schedule, in their order.
 func schedules() []mutant {
 	return []mutant{
 		{
@@ -36,6 +36,22 @@ func schedules() []mutant {
 			test: "TestChangesOfTheClocks",
 		},
 		{
+			name: "a due time by former rules of a zone is kept",
+			file: "schedule/decide.go",
+			old:  "!next.Equal(d.Next) {",
+			new:  "!next.Equal(d.Next) && false {",
+			by:   "schedule",
+			test: "TestAZoneWhoseRulesHaveChanged",
+		},
+		{
+			name: "a day field that begins with a star is restricted",
+			file: "schedule/spec.go",
+			old:  "strings.HasPrefix(fields[n-3], \"*\")",
+			new:  "fields[n-3] == \"*\"",
+			by:   "schedule",
+			test: "TestADayFieldThatBeginsWithAStarIsNotRestricted",
+		},
+		{
 			name: "a changed definition is due again for what has passed",
 			file: "schedule/decide.go",
 			old:  "spec.due.next(d.Decided)\n	if d.mayOverlap",
@@ -43,6 +59,12 @@ func schedules() []mutant {
 			by:   "schedule",
 			test: "TestAChangedSpec",
 		},
+	}
+}
+
+// scheduledRuns are breaks of the laws of package schedule about runs and orders.
+func scheduledRuns() []mutant {
+	return []mutant{
 		{
 			name: "a run begins while another one goes on",
 			file: "schedule/document.go",
@@ -58,6 +80,22 @@ func schedules() []mutant {
 			new:  "	d.expire()\n	if true {",
 			by:   "schedule",
 			test: "TestARunInAPause",
+		},
+		{
+			name: "the end of a pause counts from when a worker learns of it",
+			file: "schedule/decide.go",
+			old:  "d.resume(spec, e.Time.UTC())",
+			new:  "d.resume(spec, d.now)",
+			by:   "schedule",
+			test: "TestAPauseCountsFromItsOrder",
+		},
+		{
+			name: "a resume ends whatever pause it finds",
+			file: "schedule/decide.go",
+			old:  "m.Pause != \"\" && m.Pause != d.Paused.ID",
+			new:  "false",
+			by:   "schedule",
+			test: "TestAPauseAfterAResumeThatWaits",
 		},
 	}
 }

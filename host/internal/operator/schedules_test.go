@@ -78,7 +78,8 @@ func TestSchedules(t *testing.T) {
 		contains(t, "too many", x.want(t, 1, "", "schedules", "backfill", "nightly", "1990-01-01T00:00:00Z", "1999-11-30T00:00:00Z"), "more than 1000 due times")
 
 		worldtest.WantErr(t, stop(), nil)
-		contains(t, "without a worker", x.want(t, 0, "", "schedules", "pause", "nightly"), `Schedule "nightly" is asked for it. No worker has carried it out within 5s`)
+		contains(t, "without a worker", x.want(t, 0, "", "schedules", "run", "nightly"), `Schedule "nightly" is asked for it. No worker has carried it out within 5s`)
+		contains(t, "a pause without a worker", x.want(t, 0, "", "schedules", "pause", "nightly"), `Schedule "nightly": paused.`)
 		start()
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "paused", x.want(t, 0, "", "schedules", "list"), "nightly paused 15 3 * * * Europe/Berlin –")
