@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -47,7 +48,7 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 		if late := throttle.Deferred(r.Context()); late > 0 {
 			send, due = channel.After(late, m), time.Now().Add(late)
 		}
-		a.answer(w, r, "a command", due, func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, "kind", string(m.Kind()))
+		a.answer(w, r, "a command", due, func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, name)
 	})
 }
 
@@ -71,9 +72,9 @@ func bodyOf[T any](w http.ResponseWriter, r *http.Request, name string) (x T, ok
 	return x, err == nil
 }
 
-// answer sends something and answers the request for it. due is when it is decided; zero: in a moment. about tells the
-// log about it.
-func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due time.Time, send func(ctx context.Context) error, about ...any) {
+// answer sends something and answers the request for it. due is when it is decided; zero: in a moment. kind and about
+// tell the log about it.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due time.Time, send func(ctx context.Context) error, kind string, about ...slog.Attr) {
 	ctx, spooled := channel.NoteSpooled(r.Context())
 	err := send(ctx)
 	switch {
@@ -88,7 +89,7 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due ti
 		errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
 		problem(w, http.StatusUnprocessableEntity, refusal(err))
 	default:
-		a.Log.WarnContext(r.Context(), what+" could not be sent", append(about, "error", err)...)
+		a.lines.Log(r, a.Log, slog.LevelWarn, what+" could not be sent", kind, append(about, slog.Any("error", err))...)
 		unavailable(w)
 	}
 }
