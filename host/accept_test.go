@@ -90,7 +90,7 @@ func TestAccept(t *testing.T) {
 		{"/rents", `{"flat":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge, "1 MiB"},
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, x.path, strings.NewReader(x.body)))
+		h.ServeHTTP(w, asked(t.Context(), http.MethodPost, x.path, x.body))
 		var got struct {
 			Status int
 			Detail string
@@ -120,7 +120,7 @@ func TestAcceptWithoutAStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/flats/7", strings.NewReader(`{"days":2}`)))
+	h.ServeHTTP(w, asked(ctx, http.MethodPost, "/flats/7", `{"days":2}`))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), ".db") {
 		t.Errorf("got %d %q", w.Code, w.Body)
 	}

@@ -61,10 +61,14 @@ func AcceptSignal[M channel.Message, S any](a *App, x *process.Instances[S], id 
 //
 //	202  it will be cancelled, unless it ends first or has passed its pivot
 //	404  there is no such instance
+//	405  the method is GET, HEAD, OPTIONS or TRACE
 //	409  it has ended
 //	503  the store can't take it now; the request may be sent again
 func AcceptCancel[S any](a *App, x *process.Instances[S], id func(r *http.Request) string, by func(r *http.Request) (who, why string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !sends(w, r) {
+			return
+		}
 		s, ok := snapshot(a, w, r, x, id(r))
 		if !ok {
 			return
