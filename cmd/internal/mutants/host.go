@@ -19,5 +19,21 @@ func guardsOfPrograms() []mutant {
 			by:   "host",
 			test: "TestOnlyJSONAndOnlyByAMethodThatSends",
 		},
+		{
+			name: "a file in which a statement has found damage is written on",
+			file: "storage/sqlite/internal/engine/errors.go",
+			old:  "	return e.primary() == sqlite3.SQLITE_CORRUPT || e.primary() == sqlite3.SQLITE_NOTADB\n",
+			new:  "	return false\n",
+			by:   "storage/sqlite",
+			test: "TestADamagedFileAcknowledgesNothing",
+		},
+		{
+			name: "a commit into a log without its beginning is acknowledged",
+			file: "storage/sqlite/internal/engine/writer.go",
+			old:  "	if err := w.file.checkLog(w.syncer.log, w.c); err != nil {\n",
+			new:  "	if err := w.file.check(); err != nil {\n",
+			by:   "storage/sqlite",
+			test: "TestADamagedFileAcknowledgesNothing",
+		},
 	}
 }
