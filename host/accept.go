@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
+	"mime"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -25,6 +28,8 @@ const maxCommand = 1 << 20
 //	202  the command is safe, and decided in a moment. Or
 //	     {"due":"2026-11-28T09:30:00Z"}: not before that time, because a door has deferred it; see throttle.Deferred
 //	     {"spooled":true}: it is safe in the spool, and decided when the store is back
+//	405  the method is GET, HEAD, OPTIONS or TRACE, by which nothing is sent
+//	415  the body isn't declared as JSON: the Content-Type is application/json, or ends with +json
 //	400  the body isn't JSON of an M in UTF-8, or has other members than an M, or one twice
 //	413  the body has more than 1 MiB
 //	422  the command's own Check refuses it, or its ID or subject can't be used
@@ -47,15 +52,34 @@ func Accept[M channel.Message](a *App, fill func(r *http.Request, m *M)) http.Ha
 		if late := throttle.Deferred(r.Context()); late > 0 {
 			send, due = channel.After(late, m), time.Now().Add(late)
 		}
-		a.answer(w, r, "a command", due, func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, "kind", string(m.Kind()))
+		a.answer(w, r, "a command", due, func(ctx context.Context) error { return a.Channels.Send(ctx, send) }, name)
 	})
 }
 
-// bodyOf reads a request's body, which is JSON of a T. A request without a body has the zero T. If the body is anything
-// else, bodyOf answers, and reports false. name is what people call a T.
+// sends reports that a request's method is one that may send something. Otherwise it answers. Links and pictures of any
+// page make a browser send a GET.
+func sends(w http.ResponseWriter, r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		w.Header().Set("Allow", "POST, PUT, PATCH, DELETE")
+		problem(w, http.StatusMethodNotAllowed, "Nothing is sent by "+r.Method+". Want POST, or the method that the site names.")
+		return false
+	}
+	return true
+}
+
+// bodyOf reads the body of a request that sends something. The body is JSON of a T. A request without a body has the
+// zero T. If the request is anything else, bodyOf answers, and reports false. name is what people call a T.
 func bodyOf[T any](w http.ResponseWriter, r *http.Request, name string) (x T, ok bool) {
+	if !sends(w, r) {
+		return x, false
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCommand))
 	if err == nil && len(bytes.TrimSpace(body)) > 0 {
+		if !isJSON(r.Header.Get("Content-Type")) {
+			problem(w, http.StatusUnsupportedMediaType, "The request's body isn't declared as JSON. Want the header Content-Type: application/json.")
+			return x, false
+		}
 		x, err = jsonform.DecodeStrictly[T](body)
 	}
 	var tooLarge *http.MaxBytesError
@@ -71,9 +95,16 @@ func bodyOf[T any](w http.ResponseWriter, r *http.Request, name string) (x T, ok
 	return x, err == nil
 }
 
-// answer sends something and answers the request for it. due is when it is decided; zero: in a moment. about tells the
-// log about it.
-func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due time.Time, send func(ctx context.Context) error, about ...any) {
+// isJSON reports that a Content-Type is JSON's. A page of another origin can't send one of those without being asked
+// first, unlike text/plain or none.
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && (media == "application/json" || strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json"))
+}
+
+// answer sends something and answers the request for it. due is when it is decided; zero: in a moment. kind and about
+// tell the log about it.
+func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due time.Time, send func(ctx context.Context) error, kind string, about ...slog.Attr) {
 	ctx, spooled := channel.NoteSpooled(r.Context())
 	err := send(ctx)
 	switch {
@@ -88,7 +119,7 @@ func (a *App) answer(w http.ResponseWriter, r *http.Request, what string, due ti
 		errors.Is(err, storage.ErrTooLarge), errors.Is(err, storage.ErrInvalid):
 		problem(w, http.StatusUnprocessableEntity, refusal(err))
 	default:
-		a.Log.WarnContext(r.Context(), what+" could not be sent", append(about, "error", err)...)
+		a.lines.Log(r, a.Log, slog.LevelWarn, what+" could not be sent", kind, append(about, slog.Any("error", err))...)
 		unavailable(w)
 	}
 }

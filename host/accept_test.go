@@ -1,6 +1,7 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
@@ -35,6 +38,13 @@ func (r rent) Check() error {
 		return errors.New("days: want at least 1")
 	}
 	return nil
+}
+
+// asked is a request with a body of JSON.
+func asked(ctx context.Context, method, path, body string) *http.Request {
+	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }
 
 func accepting(t *testing.T, s *storage.Store) http.Handler {
@@ -80,7 +90,7 @@ func TestAccept(t *testing.T) {
 		{"/rents", `{"flat":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge, "1 MiB"},
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, x.path, strings.NewReader(x.body)))
+		h.ServeHTTP(w, asked(t.Context(), http.MethodPost, x.path, x.body))
 		var got struct {
 			Status int
 			Detail string
@@ -110,8 +120,43 @@ func TestAcceptWithoutAStore(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/flats/7", strings.NewReader(`{"days":2}`)))
+	h.ServeHTTP(w, asked(ctx, http.MethodPost, "/flats/7", `{"days":2}`))
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), ".db") {
 		t.Errorf("got %d %q", w.Code, w.Body)
 	}
+}
+
+// A store that is away fails every request. The log has one line a second for each route and kind, with the number of
+// requests between.
+func TestAcceptLogsOneLineASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		routes, err := channel.NewRoutes(channel.Command[rent]("rents"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := channel.New(s, routes, "/test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		a := &host.App{Channels: c, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		mux := http.NewServeMux()
+		mux.Handle("POST /rents", host.Accept[rent](a, nil))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 300 {
+			w, r := httptest.NewRecorder(), asked(t.Context(), http.MethodPost, "/rents", `{"flat":"7","days":2}`)
+			if mux.ServeHTTP(w, r); w.Code != http.StatusServiceUnavailable {
+				t.Fatalf("got %d %s, want 503", w.Code, w.Body)
+			}
+			time.Sleep(10 * time.Millisecond) // virtual
+		}
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) > 4 || !strings.Contains(lines[len(lines)-1], `route="POST /rents" kind=test.rent.v1`) || strings.HasSuffix(lines[len(lines)-1], "not_logged=0") {
+			t.Errorf("got %d lines, want one a second with the number between:\n%s", len(lines), &log)
+		}
+	})
 }

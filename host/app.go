@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
@@ -35,7 +36,8 @@ type App struct {
 	Web      bool                  // whether this process serves Program.Web
 	Worker   bool                  // whether this process runs a worker
 
-	parts    []boot.Part // the program's own loops
+	lines    seldom.Lines // of what requests bring about
+	parts    []boot.Part  // the program's own loops
 	closings []func() error
 	said     []string
 

@@ -30,6 +30,7 @@
 //
 //	-store, -doorbell, -doorbell-address   the store, and how processes wake one another
 //	-addr                                  the address of the web
+//	-origins                               the origins whose pages may send requests to the web, beside its own
 //	-spool                                 the file that keeps the web's messages while the store is away
 //	-worker                                whether a worker runs beside the web
 //	-admin                                 the address for operators: health, metrics, processes and /scale; beside a
@@ -78,6 +79,9 @@
 //   - A program opens in this order: its port, the store, Start, Register, Web. Nothing is opened before all flags
 //     are right, and a port that is taken leaves no files behind. A spool that can't be used is found after the store
 //     is opened, which may have made its file.
+//   - A page of another origin can't make a browser change anything by a request to the web. The origin is another one
+//     by the header Sec-Fetch-Site, or by Origin and Host where a browser doesn't send the first. Requests with none of
+//     them come from no browser, and are let through.
 //   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the spool,
 //     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store,
 //     and the summary. All closings are called also when the program fails to start.

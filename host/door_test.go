@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,7 +56,7 @@ func TestADoorBeforeAccept(t *testing.T) {
 		want int
 	}{{`{"id":"1"}`, 202}, {`{"id":"2"}`, 429}, {`{"id":"1"}`, 202}, {`{"id":"3"`, 429}, {`{"id":"1"}`, 202}} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(c.body)))
+		h.ServeHTTP(w, asked(t.Context(), http.MethodPost, "/", c.body))
 		if w.Code != c.want {
 			t.Errorf("%s: got %d, want %d", c.body, w.Code, c.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ func AcceptStart[S, I any](a *App, x *process.Instances[S], start func(r *http.R
 			problem(w, http.StatusConflict, "It was started before, as something else.")
 			return
 		}
-		a.answer(w, r, "a start", time.Time{}, func(context.Context) error { return err }, "id", id)
+		a.answer(w, r, "a start", time.Time{}, func(context.Context) error { return err }, "", slog.String("id", id))
 	})
 }
 
@@ -51,7 +52,7 @@ func AcceptSignal[M channel.Message, S any](a *App, x *process.Instances[S], id 
 			problem(w, http.StatusConflict, "It has ended.")
 			return
 		}
-		a.answer(w, r, "a signal", time.Time{}, func(ctx context.Context) error { return x.Signal(ctx, id(r), m) }, "id", id(r), "kind", string(m.Kind()))
+		a.answer(w, r, "a signal", time.Time{}, func(ctx context.Context) error { return x.Signal(ctx, id(r), m) }, name, slog.String("id", id(r)))
 	})
 }
 
@@ -60,10 +61,14 @@ func AcceptSignal[M channel.Message, S any](a *App, x *process.Instances[S], id 
 //
 //	202  it will be cancelled, unless it ends first or has passed its pivot
 //	404  there is no such instance
+//	405  the method is GET, HEAD, OPTIONS or TRACE
 //	409  it has ended
 //	503  the store can't take it now; the request may be sent again
 func AcceptCancel[S any](a *App, x *process.Instances[S], id func(r *http.Request) string, by func(r *http.Request) (who, why string)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !sends(w, r) {
+			return
+		}
 		s, ok := snapshot(a, w, r, x, id(r))
 		if !ok {
 			return
@@ -73,7 +78,7 @@ func AcceptCancel[S any](a *App, x *process.Instances[S], id func(r *http.Reques
 			return
 		}
 		who, why := by(r)
-		a.answer(w, r, "a cancel", time.Time{}, func(ctx context.Context) error { return x.Cancel(ctx, s.ID, who, why) }, "id", s.ID)
+		a.answer(w, r, "a cancel", time.Time{}, func(ctx context.Context) error { return x.Cancel(ctx, s.ID, who, why) }, "", slog.String("id", s.ID))
 	})
 }
 
@@ -105,7 +110,7 @@ func ShowInstance[S any](a *App, x *process.Instances[S], id func(r *http.Reques
 		}
 		body, err := json.Marshal(shown{s.ID, s.Status, s.WaitsFor, s.Error, s.Created, s.Ended, state})
 		if err != nil {
-			a.Log.ErrorContext(r.Context(), "an instance can't be encoded", "id", s.ID, "error", err)
+			a.lines.Log(r, a.Log, slog.LevelError, "an instance can't be encoded", "", slog.String("id", s.ID), slog.Any("error", err))
 			problem(w, http.StatusInternalServerError, "It can't be shown.")
 			return
 		}
@@ -129,7 +134,7 @@ func snapshot[S any](a *App, w http.ResponseWriter, r *http.Request, x *process.
 	case errors.Is(err, storage.ErrNotFound), errors.Is(err, storage.ErrInvalid):
 		problem(w, http.StatusNotFound, "There is no such instance.")
 	case err != nil:
-		a.Log.WarnContext(r.Context(), "an instance can't be read", "id", id, "error", err)
+		a.lines.Log(r, a.Log, slog.LevelWarn, "an instance can't be read", "", slog.String("id", id), slog.Any("error", err))
 		unavailable(w)
 	}
 	return s, err == nil

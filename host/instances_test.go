@@ -60,6 +60,9 @@ func hotel(c *channel.Channels) http.Handler {
 	mux.Handle("GET /broken/{id}", host.ShowInstance(a, x, id, func(stay) any { return func() {} }))
 	mux.Handle("POST /stays/{id}/leave", host.AcceptSignal[leave](a, x, id))
 	mux.Handle("DELETE /stays/{id}", host.AcceptCancel(a, x, id, by))
+	mux.Handle("/any/start/{id}", host.AcceptStart(a, x, func(r *http.Request, m rent) (string, stay) { return id(r), stay{m.Flat, m.Days, ""} }))
+	mux.Handle("/any/leave/{id}", host.AcceptSignal[leave](a, x, id))
+	mux.Handle("/any/cancel/{id}", host.AcceptCancel(a, x, id, by))
 	return mux
 }
 
@@ -103,7 +106,7 @@ func TestInstances(t *testing.T) {
 		} {
 			method, path, _ := strings.Cut(x.ask, " ")
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(x.body)))
+			h.ServeHTTP(w, asked(t.Context(), method, path, x.body))
 			if w.Code != x.want || !strings.Contains(w.Body.String(), x.says) {
 				t.Errorf("%s %.60s: got %d %s; want %d %s", x.ask, x.body, w.Code, w.Body, x.want, x.says)
 			}
@@ -148,7 +151,7 @@ func TestInstancesWithoutAStore(t *testing.T) {
 		} {
 			method, path, _ := strings.Cut(ask, " ")
 			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body)))
+			h.ServeHTTP(w, asked(ctx, method, path, body))
 			if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
 				t.Errorf("%s: got %d %s; want 503", ask, w.Code, w.Body)
 			}

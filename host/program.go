@@ -43,8 +43,9 @@ type Program struct {
 	// none, and a program without a worker.
 	Register func(*handlers.Registry) error
 
-	// Web returns the handler of HTTP requests. The host answers /healthz, /readyz and /metrics itself. Defaults to none,
-	// and a program without a web.
+	// Web returns the handler of HTTP requests. The host answers /healthz, /readyz and /metrics itself, and refuses what
+	// a page of another origin sends (403), except by the safe methods: GET, HEAD and OPTIONS. -origins names origins
+	// that are trusted. Defaults to none, and a program without a web.
 	Web func(*App) (http.Handler, error)
 
 	// Flags defines settings of the program's own. Defaults to none.

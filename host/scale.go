@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
@@ -94,6 +95,7 @@ func (d demand) useful() (n int64, why string) {
 // A scaler answers how many workers of a queue are useful.
 type scaler struct {
 	log      *slog.Logger
+	lines    seldom.Lines // of log
 	store    *storage.Store
 	pauses   *pause.Pauses
 	registry *handlers.Registry
@@ -165,7 +167,7 @@ func (s *scaler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d, err := s.look(queue)
 	if err != nil {
-		s.log.WarnContext(r.Context(), "can't tell how many workers are useful", "queue", queue, "error", err)
+		s.lines.Log(r, s.log, slog.LevelWarn, "can't tell how many workers are useful", queue, slog.Any("error", err))
 		unavailable(w)
 		return
 	}

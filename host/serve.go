@@ -45,6 +45,7 @@ type service struct {
 	settings    boot.Settings
 	prices      **cost.Prices
 	address     *string            // of the web; nil where there is none
+	origins     *string            // that are trusted beside the web's own; nil where there is no web
 	admin       *string            // of the server for operators
 	spool       *string            // the file of the web's spool; nil where there is no web, empty for none
 	worker      *bool              // whether a worker runs beside the web; nil where there is no choice
@@ -65,6 +66,7 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 		s.address = flags.String("addr", ":8080", "the `ADDRESS` to serve, HOST:PORT or :PORT; port 0 takes a free port")
 		s.spool = flags.String("spool", "", "the `FILE` that keeps messages while the store is away, on a disk of this machine; no two programs share one.\n"+
 			"Defaults to none: then a request that the store can't take is refused")
+		s.origins = addOrigins(flags)
 		if p.Register != nil {
 			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
 		}
@@ -377,6 +379,9 @@ func (s *service) handler(a *App) (http.Handler, error) {
 	}
 	if web == nil {
 		return nil, errors.New("host: Program.Web returned no handler")
+	}
+	if web, err = s.guardOrigins(a, web); err != nil {
+		return nil, err
 	}
 	if a.traces != nil {
 		web = withSpans(a.traces, web)

@@ -185,7 +185,14 @@ func send(t *testing.T, method, url, body string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := http.DefaultClient.Do(req)
+	req.Header.Set("Content-Type", "application/json")
+	return do(t, req)
+}
+
+// do sends a request.
+func do(t *testing.T, r *http.Request) (int, string) {
+	t.Helper()
+	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"sync/atomic"
@@ -141,9 +142,7 @@ func (v *View[V]) Handler(key func(*http.Request) string, render func(key string
 			return
 		}
 		if err := s.Serve(r.Context(), w, r, k); err != nil {
-			if r.Context().Err() == nil {
-				v.cfg.Logger.WarnContext(r.Context(), "a view can't be read", "view", v.Name(), "error", err)
-			}
+			v.lines.Log(r, v.cfg.Logger, slog.LevelWarn, "a view can't be read", "", slog.String("view", v.Name()), slog.Any("error", err))
 			w.Header().Set("Retry-After", "1")
 			answerProblem(w, http.StatusServiceUnavailable, "the view can't be read at the moment")
 		}
@@ -188,7 +187,7 @@ func (s *Server[V]) serve(w http.ResponseWriter, r *http.Request, key string, c 
 	if !ok || out.from != c {
 		content, err := encode(s.render(key, c.snapshot.Value.View), s.view.cfg.CacheControl)
 		if err != nil { // a programmer's mistake, the same for every reader
-			s.view.cfg.Logger.ErrorContext(r.Context(), "a view can't be encoded", "view", s.view.Name(), "error", err)
+			s.view.lines.Log(r, s.view.cfg.Logger, slog.LevelError, "a view can't be encoded", "", slog.String("view", s.view.Name()), slog.Any("error", err))
 			answerProblem(w, http.StatusInternalServerError, "the view can't be encoded")
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -57,7 +58,8 @@ type View[V any] struct {
 	docs    *values.Collection[folded[V]]
 	cfg     Config[V]
 	cache   *lru.Cache[*cached[V]]
-	keeping sync.Mutex // held while a cached document is replaced
+	lines   seldom.Lines // of cfg.Logger
+	keeping sync.Mutex   // held while a cached document is replaced
 	reads   singleflight.Group
 	start   time.Time // times are counted from here, so that a clock that is set back makes nothing fresh again
 }

@@ -2,9 +2,9 @@
 // ships. When a step fails or comes too late, or the customer cancels, all that was done is taken back.
 //
 //	go run ./examples/shop
-//	curl -i -X PUT localhost:8080/orders/17 -d '{"lines":[{"item":"teapot","count":1}],"cents":4900}'
+//	curl -i -X PUT localhost:8080/orders/17 --json '{"lines":[{"item":"teapot","count":1}],"cents":4900}'
 //	curl localhost:8080/orders/17                                        # where it stands, and what it waits for
-//	curl -i -X POST localhost:8080/orders/17/pickup -d '{"courier":"Ada"}'
+//	curl -i -X POST localhost:8080/orders/17/pickup --json '{"courier":"Ada"}'
 //	curl -i -X DELETE localhost:8080/orders/17                           # cancels it, unless it is shipped
 package main
 

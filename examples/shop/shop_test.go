@@ -284,8 +284,9 @@ func TestSite(t *testing.T) {
 		}
 		ask := func(method, path, body string, want int, says string) {
 			t.Helper()
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)))
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			h.ServeHTTP(w, r)
 			if w.Code != want || !strings.Contains(w.Body.String(), says) {
 				t.Errorf("%s %s: got %d %s; want %d %s", method, path, w.Code, w.Body, want, says)
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -56,7 +57,8 @@ type pages struct {
 	plans   []string
 	lookers map[string]*process.Looker
 	log     *slog.Logger
-	command string // of the program, as typed
+	lines   seldom.Lines // of log
+	command string       // of the program, as typed
 }
 
 // Pages returns the handler of the pages of some plans. They tell of operators' verbs of a program's command.
@@ -107,7 +109,7 @@ type textOf struct {
 func (p *pages) write(w http.ResponseWriter, r *http.Request, status int, page *template.Template, data any) {
 	var b bytes.Buffer
 	if err := page.ExecuteTemplate(&b, "page.html", data); err != nil {
-		p.log.ErrorContext(r.Context(), "a page can't be made", "path", r.URL.Path, "error", err)
+		p.lines.Log(r, p.log, slog.LevelError, "a page can't be made", "", slog.String("path", r.URL.Path), slog.Any("error", err))
 		http.Error(w, "the page can't be made; see the log", http.StatusInternalServerError)
 		return
 	}
@@ -129,7 +131,7 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil:
 		return // nobody waits any more
 	default:
-		p.log.WarnContext(r.Context(), "processes can't be shown", "path", r.URL.Path, "error", err)
+		p.lines.Log(r, p.log, slog.LevelWarn, "processes can't be shown", "", slog.String("path", r.URL.Path), slog.Any("error", err))
 	}
 	p.write(w, r, status, textPage, textOf{shown{"Not shown", clock(time.Now())}, text})
 }

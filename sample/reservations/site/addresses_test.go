@@ -45,22 +45,6 @@ func TestAddresses(t *testing.T) {
 	s.get("/reservations/new?date="+in(-1)).has(t, "That day is over.", `id="date-fault"`)
 }
 
-func TestOnlyFromHere(t *testing.T) {
-	t.Parallel()
-	s := newStack(t, site.Config{})
-	post := func(header ...string) answer {
-		t.Helper()
-		return s.postForm(form(channel.NewID(), in(3), "2"), header...)
-	}
-	post("Sec-Fetch-Site", "cross-site").want(t, http.StatusForbidden)
-	post("Sec-Fetch-Site", "same-site").want(t, http.StatusForbidden)
-	post("Origin", "https://evil.example").want(t, http.StatusForbidden)
-	post("Origin", "null").want(t, http.StatusForbidden)
-	post("Sec-Fetch-Site", "same-origin").want(t, http.StatusSeeOther)
-	post("Origin", s.url).want(t, http.StatusSeeOther)
-	s.do("POST", "/reservations/"+channel.NewID()+"/cancel", nil, "Sec-Fetch-Site", "cross-site").want(t, http.StatusForbidden)
-}
-
 func TestSecurityHeaders(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, site.Config{})

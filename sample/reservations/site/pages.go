@@ -86,7 +86,7 @@ func loadPages() map[string]*template.Template {
 func (a *answers) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
 	var body bytes.Buffer
 	if err := pages[name].Execute(&body, data); err != nil {
-		a.log.ErrorContext(r.Context(), "page failed", "page", name, "error", err)
+		a.note(r, &problem{Status: http.StatusInternalServerError, Err: fmt.Errorf("page %s: %w", name, err)})
 		http.Error(w, details[http.StatusInternalServerError], http.StatusInternalServerError)
 		return
 	}

@@ -123,7 +123,6 @@ func hostileBodies() [][]byte {
 		wire("POST", "/reservations", strings.Repeat("[", 60_000), "Content-Type", jsonType),
 		wire("POST", "/reservations", strings.Repeat("a=b&", 20_000), "Content-Type", form),
 		wire("POST", "/reservations", "<x/>", "Content-Type", "application/xml"), wire("POST", "/reservations", "x", "Content-Type", `text/plain; a="`),
-		wire("POST", "/reservations", "{}", "Content-Type", jsonType, "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"),
 		wire("POST", "/reservations", "{}", "Content-Type", jsonType, "Traceparent", "00-\x1b", "Accept", "a/b;q=\"", "Accept-Encoding", "zz"),
 		[]byte("POST /reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n{\"id\""),
 		[]byte("POST /reservations HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n{"),

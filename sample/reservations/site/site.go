@@ -115,7 +115,7 @@ type site struct {
 	answers
 }
 
-// New returns a site.
+// New returns a site. It leaves to package host to refuse what pages of other origins send.
 func New(channels *channel.Channels, cfg Config) (*Site, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -170,12 +170,7 @@ func (s *site) handler() http.Handler {
 		strict.HandleFunc(pattern, h)
 	}
 	mux.HandleFunc("/", s.unknown(strict))
-
-	guard := http.NewCrossOriginProtection()
-	guard.SetDenyHandler(s.serve(func(context.Context, http.ResponseWriter, *http.Request) error {
-		return &problem{Status: http.StatusForbidden, Detail: "This request came from another site. Please use the form on this one."}
-	}))
-	return securityHeaders(guard.Handler(mux))
+	return securityHeaders(mux)
 }
 
 // unknown answers addresses that match no route with a page of the site. The status (404 or 405) and the headers are
@@ -221,7 +216,7 @@ var security = http.Header{
 	"X-Content-Type-Options": {"nosniff"},
 	"X-Frame-Options":        {"DENY"},
 	// A receipt's address is the right to cancel, so no other site may learn it. The stricter no-referrer would turn
-	// the Origin of our own forms into "null", which the cross-origin guard must refuse.
+	// the Origin of our own forms into "null", which package host must refuse.
 	"Referrer-Policy":              {"same-origin"},
 	"Cross-Origin-Opener-Policy":   {"same-origin"},
 	"Cross-Origin-Resource-Policy": {"same-origin"},

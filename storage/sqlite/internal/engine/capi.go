@@ -51,6 +51,7 @@ type Conn struct {
 	tls   *libc.TLS
 	db    uintptr
 	word  uintptr // room for three results of the library
+	disk  *disk   // remembers failures after which nothing may be acknowledged; nil beside any DB
 	stmts map[string]*Stmt
 }
 
@@ -110,7 +111,10 @@ func (c *Conn) Close() error {
 	return err
 }
 
-func (c *Conn) failure(rc int32) error {
+// failure is the error of a call of the library that failed. Every one comes by here.
+func (c *Conn) failure(rc int32) error { return c.disk.saw(c.lastError(rc)) }
+
+func (c *Conn) lastError(rc int32) error {
 	e := &Error{Code: int(rc)}
 	if c.db == 0 {
 		e.Message = libc.GoString(sqlite3.Xsqlite3_errstr(c.tls, rc))

@@ -33,17 +33,32 @@ type checkpointer struct {
 // reader doesn't see yet, and pages that came too late. Both are below zero when another connection was copying.
 type copied struct{ pages, left int64 }
 
-func copyLog(c *Conn) (copied, error) {
+// copyLog copies. A failure that isn't fatal for the disk is left to the next copy.
+func copyLog(c *Conn) copied {
 	s, err := c.prepare(passiveCheckpoint, 0)
 	if err != nil {
-		return copied{-1, -1}, err
+		return copied{-1, -1}
 	}
 	defer s.finalize()
 	// Its columns are whether another copy was under way, pages in the log, and pages copied.
-	if row, err := s.Step(); !row || s.ColInt(1) < 0 {
-		return copied{-1, -1}, err
+	if row, _ := s.Step(); !row || s.ColInt(1) < 0 {
+		return copied{-1, -1}
 	}
-	return copied{s.ColInt(1), s.ColInt(1) - s.ColInt(2)}, nil
+	return copied{s.ColInt(1), s.ColInt(1) - s.ColInt(2)}
+}
+
+// pagesInLog tells how many pages the log has by its index, those of other processes included.
+func (c *Conn) pagesInLog() (int64, error) {
+	s, err := c.prepare("PRAGMA wal_checkpoint(NOOP)", 0)
+	if err != nil {
+		return 0, err
+	}
+	defer s.finalize()
+	row, err := s.Step()
+	if !row {
+		return 0, err
+	}
+	return s.ColInt(1), nil
 }
 
 func newCheckpointer(f *file, writer *Conn, watch readerWatch) (*checkpointer, error) {
@@ -67,9 +82,7 @@ func newCheckpointer(f *file, writer *Conn, watch readerWatch) (*checkpointer, e
 		defer close(k.ended)
 		defer c.Close()
 		for range k.start {
-			did, err := copyLog(c)
-			f.disk.saw(err) // any other failure is left to the next copy
-			k.done <- did
+			k.done <- copyLog(c)
 		}
 	}()
 	return k, nil
@@ -124,8 +137,7 @@ func (k *checkpointer) copyAll() {
 		<-k.done
 		k.running = false
 	}
-	did, err := copyLog(k.c)
-	k.file.disk.saw(err)
+	did := copyLog(k.c)
 	k.watch.see(did)
 	k.pages, k.log = 0, 0
 	if did.pages >= ckptLimit && did.left < ckptFew {

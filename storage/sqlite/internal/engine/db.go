@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,8 @@ func (db *DB) Stop() {
 	db.readers.close()
 }
 
-// Close writes the log back into the file and closes it. It is called after Stop, or without Start.
+// Close writes the log back into the file and closes it. It is called after Stop, or without Start. It returns the
+// failure after which nothing was acknowledged any more, so that the program doesn't end as if all were well.
 func (db *DB) Close() error {
 	var err error
 	if db.writer != nil {
@@ -121,7 +123,8 @@ func (db *DB) Close() error {
 	if db.file.checkNow() != nil {
 		db.c.keepLog() // or Close would copy it
 	}
-	return Classify(errors.Join(err, db.c.Close()))
+	err = errors.Join(err, db.c.Close())
+	return Classify(cmp.Or(db.file.disk.failure(), err))
 }
 
 // openFile makes the file and its folder where they are missing, and returns a connection to the newest schema.
@@ -164,6 +167,7 @@ func openFile(ctx context.Context, path string, schema Schema) (*Conn, *file, er
 		c.Close()
 		return nil, nil, err
 	}
+	c.disk = &f.disk // not before: a file of another program isn't damaged
 	return c, f, nil
 }
 

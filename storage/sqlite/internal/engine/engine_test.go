@@ -62,7 +62,7 @@ func openWith(t *testing.T, path string, s Session, normal bool, log *slog.Logge
 	}
 	t.Cleanup(func() {
 		db.Stop()
-		if err := db.Close(); err != nil {
+		if err := db.Close(); err != nil && !errors.Is(err, db.file.disk.failure()) {
 			t.Errorf("close: %v", err)
 		}
 	})
@@ -429,8 +429,8 @@ func TestDiskFailsToSync(t *testing.T) {
 		}
 	}
 	db.Stop()
-	if err := db.Close(); err != nil {
-		t.Error(err)
+	if err := db.Close(); !errors.Is(err, failed) {
+		t.Errorf("close: got %v; want the disk's error, so that the program doesn't end as if all were well", err)
 	}
 	if after, err := os.ReadFile(path + "-wal"); err != nil || !bytes.Equal(after, before) {
 		t.Errorf("the log was changed (%v)", err)
@@ -440,12 +440,13 @@ func TestDiskFailsToSync(t *testing.T) {
 	}
 }
 
-// Syncs that fail count, and no other failures.
+// Syncs that fail and damage count, and no other failures.
 func TestWhatADiskRemembers(t *testing.T) {
 	t.Parallel()
 	for code, fatal := range map[int]bool{
 		sqlite3.SQLITE_IOERR_FSYNC: true, sqlite3.SQLITE_IOERR_DIR_FSYNC: true,
-		sqlite3.SQLITE_IOERR_WRITE: false, sqlite3.SQLITE_FULL: false, sqlite3.SQLITE_BUSY: false,
+		sqlite3.SQLITE_CORRUPT: true, sqlite3.SQLITE_CORRUPT_INDEX: true, sqlite3.SQLITE_NOTADB: true, sqlite3.SQLITE_IOERR_SHORT_READ: true,
+		sqlite3.SQLITE_IOERR_READ: false, sqlite3.SQLITE_CANTOPEN: false, sqlite3.SQLITE_IOERR_WRITE: false, sqlite3.SQLITE_FULL: false, sqlite3.SQLITE_BUSY: false,
 	} {
 		var d disk
 		went := fmt.Errorf("commit: %w", &Error{Code: code})

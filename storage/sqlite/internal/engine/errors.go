@@ -27,13 +27,15 @@ func Classify(err error) error {
 	case code == sqlite3.SQLITE_READONLY, code == sqlite3.SQLITE_CANTOPEN, code == sqlite3.SQLITE_PERM:
 		hint = "the file, its folder and what is there of the file's -wal and -shm must be writable for this user"
 	case code == sqlite3.SQLITE_CORRUPT, code == sqlite3.SQLITE_NOTADB:
-		hint = "the file is damaged: restore it from a backup"
+		hint = damaged
 	}
 	if hint == "" {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, hint, err)
 }
+
+const damaged = "the file is damaged: stop every program that uses it, restore it from a backup, see that no old -wal and -shm lie beside it, and start again"
 
 // asError returns the failure of SQLite's in an error, or nil. Without an error it allocates nothing: every call ends
 // here.
@@ -55,4 +57,18 @@ func busy(err error) bool {
 func failedSync(err error) bool {
 	e := asError(err)
 	return e != nil && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC)
+}
+
+// foundDamage reports that SQLite has found the file or the log to be another than it wrote. A short read is one of
+// pages that were in the log.
+func foundDamage(err error) bool {
+	e := asError(err)
+	if e == nil {
+		return false
+	}
+	switch e.Code {
+	case sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS:
+		return true
+	}
+	return e.primary() == sqlite3.SQLITE_CORRUPT || e.primary() == sqlite3.SQLITE_NOTADB
 }

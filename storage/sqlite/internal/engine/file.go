@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -37,6 +40,9 @@ func newFile(path string) (*file, error) {
 // connect opens another connection to the file.
 func (f *file) connect(mode Mode) (*Conn, error) {
 	c, err := Connect(f.path, mode)
+	if err == nil {
+		c.disk = &f.disk
+	}
 	if lost := f.checkNow(); lost != nil { // what was opened, if anything, is not the file
 		if err == nil {
 			c.Close()
@@ -71,8 +77,25 @@ func (f *file) openLog(path string) (*os.File, error) {
 	return log, nil
 }
 
-// check returns an error when the file was lost or a sync has failed. It looks at the paths unless the last look is
-// less than lookEvery ago.
+// checkLog returns an error when the log has lost its beginning. SQLite doesn't look: it writes behind what it thinks is
+// there, and the next start would find none of that. The writer calls checkLog after a commit.
+func (f *file) checkLog(log *os.File, c *Conn) error {
+	// Another program may copy the log and empty it, and others write to it, between a look at the log and one at its
+	// index.
+	for range 3 {
+		var begins [4]byte
+		if _, err := log.ReadAt(begins[:], 0); err == nil && binary.BigEndian.Uint32(begins[:])&^1 == logMagic {
+			return nil
+		}
+		if pages, err := c.pagesInLog(); err != nil || pages <= 0 {
+			return err
+		}
+	}
+	return f.disk.saw(&Error{Code: sqlite3.SQLITE_CORRUPT, Message: "the log (-wal) was cut or overwritten"})
+}
+
+// check returns an error when the file was lost, a sync has failed, or a statement has found damage. It looks at the
+// paths unless the last look is less than lookEvery ago.
 func (f *file) check() error {
 	if err := f.disk.failure(); err != nil {
 		return err
@@ -144,33 +167,44 @@ func isAbsence(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
-// A disk remembers that a sync has failed. Such a disk may have dropped what it was given, and may report success the
-// next time. Later acknowledgements would then rest on data that isn't there, and pages copied from the log might be
-// others.
+// A disk remembers that a sync has failed, or that a statement has found damage. The disk may then have dropped what it
+// was given, and may report success the next time. Later acknowledgements would rest on data that isn't there, and
+// pages copied from the log might be others.
 type disk struct {
 	mu  sync.Mutex
 	err error
 }
 
-// saw passes on the error of a call that may have synced, and remembers a sync that failed.
+// saw takes each error of the library. It remembers a sync that failed and damage that was found, and returns the error
+// of every call from then on. It passes on any other error. A nil disk remembers nothing.
 func (d *disk) saw(err error) error {
-	if failedSync(err) {
-		return d.failed(err)
+	switch {
+	case d == nil:
+		return err
+	case failedSync(err):
+		return d.unsynced(err)
+	case foundDamage(err):
+		return d.failed(damaged, err)
 	}
 	return err
 }
 
-// failed remembers a sync that failed, and returns the error of every call from then on.
-func (d *disk) failed(err error) error {
+// unsynced is failed for a sync.
+func (d *disk) unsynced(err error) error {
+	return d.failed("the disk did not keep what was written: see what ails it, and start this program again", err)
+}
+
+// failed remembers the first failure, and returns the error of every call from then on.
+func (d *disk) failed(what string, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil {
-		d.err = fmt.Errorf("%w: the disk did not keep what was written: see what ails it, and start this program again: %w", driver.ErrUnavailable, err)
+		d.err = fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, what, err)
 	}
 	return d.err
 }
 
-// failure returns the error of every call after a sync that failed, or nil.
+// failure returns the error of every call after such a failure, or nil.
 func (d *disk) failure() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

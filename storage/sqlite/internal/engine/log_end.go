@@ -3,6 +3,7 @@ package engine
 import "os"
 
 const (
+	logMagic       = 0x377f0682 // begins a log; its last bit tells the order of bytes in checksums
 	logHeader      = 32
 	logFrameHeader = 24
 	logNear        = 64 << 10  // a commit that ends so near to the log's end makes the log longer

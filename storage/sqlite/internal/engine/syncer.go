@@ -36,7 +36,7 @@ func (y *syncer) loop() {
 		err := y.file.check()
 		if err == nil {
 			if err = y.sync(); err != nil {
-				err = y.file.disk.failed(err)
+				err = y.file.disk.unsynced(err)
 			} else {
 				err = y.file.checkNow()
 			}

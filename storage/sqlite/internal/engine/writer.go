@@ -199,7 +199,10 @@ func (w *writer) commit(group []*Op) error {
 		return err
 	}
 	w.logEnd.beforeCommit()
-	if err := w.file.disk.saw(w.c.Stmt("COMMIT").Run()); err != nil {
+	if err := w.c.Stmt("COMMIT").Run(); err != nil {
+		return err
+	}
+	if err := w.file.checkLog(w.syncer.log, w.c); err != nil {
 		return err
 	}
 	return w.file.checkNow() // the commit may have gone to a file that was lost meanwhile
@@ -212,7 +215,7 @@ func (w *writer) close() (err error) {
 	w.ckpt.close()
 	w.syncer.log.Close()
 	if (w.ckpt.wrote || w.c.pagesWritten() > 0) && w.file.checkNow() == nil {
-		err = w.file.disk.saw(w.c.Exec(passiveCheckpoint))
+		err = w.c.Exec(passiveCheckpoint)
 	}
 	if err != nil && busy(err) {
 		return nil
