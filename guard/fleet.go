@@ -43,7 +43,8 @@ type fleet struct {
 	wake    chan struct{} // capacity 1
 	hearing *storage.Hearing
 	probing bool
-	right   uint64 // epoch of the breaker for which this process may probe
+	right   uint64    // epoch of the breaker for which this process may probe
+	till    time.Time // no other process may probe before; zero: none has a say
 	verdict verdict
 
 	io       chan struct{} // capacity 1: one request at a time; it guards the fields below, and the ledger
@@ -232,6 +233,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			known = f.facts()
 		}
 		next, changed := f.doc.with(known)
+		start := time.Now()
 		again := !f.doc.Open && !slices.Contains(f.doc.Ill, f.id)
 		if changed || f.bad.Load() {
 			pause := f.pause
@@ -248,7 +250,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			if f.old > 0 && !known.gone && !known.ill {
 				f.old = f.doc.Epoch
 			}
-			if !known.probing {
+			if f.prove(start); !known.probing {
 				f.ring(ctx)
 			}
 		}
@@ -375,7 +377,7 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 		}
 		err := f.look(ctx)
 		if err == nil && !f.doc.concerns(f.id) || errors.Is(err, errLeft) {
-			if f.follow(epoch); !f.begin(epoch) {
+			if f.follow(epoch); !f.begin(epoch, time.Time{}) {
 				continue
 			}
 			return 0, true
@@ -397,13 +399,14 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 			f.hurry()
 			return wait, false
 		}
+		start := time.Now()
 		switch err := f.write(ctx, next); {
 		case storage.LostRace(err):
 			continue
 		case err != nil:
 			return f.byItself(ctx, epoch, err)
 		}
-		if f.remember(); !f.begin(epoch) {
+		if f.remember(); !f.begin(epoch, start.Add(probeTTL*5/6)) {
 			continue
 		}
 		if stuck {
@@ -418,28 +421,44 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 func (f *fleet) byItself(ctx context.Context, epoch uint64, err error) (wait time.Duration, ok bool) {
 	f.note(ctx, err)
 	if time.Since(f.failing) >= 2*lookEvery {
-		f.begin(epoch)
+		f.begin(epoch, time.Time{})
 		return 0, true
 	}
 	f.postpone(againSoon)
 	return againSoon, false
 }
 
-// begin notes that a call of this process may be the probe. It reports false if the breaker has changed since an epoch,
-// because another call of this process is the probe, or was. The verdict of that one stays.
-func (f *fleet) begin(epoch uint64) bool {
+// begin notes that a call of this process may be the probe, until till. It reports false if the breaker has changed
+// since an epoch, because another call of this process is the probe, or was. The verdict of that one stays.
+func (f *fleet) begin(epoch uint64, till time.Time) bool {
 	f.mu.Lock()
 	f.b.mu.Lock()
 	same := f.b.epoch == epoch
 	f.b.mu.Unlock()
 	if same {
-		f.probing, f.right, f.verdict = true, epoch, none
+		f.probing, f.right, f.verdict, f.till = true, epoch, none, till
 	}
 	f.mu.Unlock()
 	if same {
 		f.hurry()
 	}
 	return same
+}
+
+// prove notes that a write that began at start says that this process probes.
+func (f *fleet) prove(start time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.probing && f.doc.Prober == f.id && start.Before(f.till) {
+		f.till = start.Add(probeTTL * 5 / 6)
+	}
+}
+
+// late reports that this process stood still since it claimed the probe, so that another may probe by now.
+func (f *fleet) late() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probing && !f.till.IsZero() && !time.Now().Before(f.till)
 }
 
 // free gives up the right to probe, if no call uses it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -156,6 +157,11 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 		}
 		return permit{}, g.refuse(short, wait)
 	}
+	if shared && g.fleet.late() {
+		g.quota.give(s)
+		g.fleet.free()
+		return permit{}, g.refuse(byBreaker, againSoon)
+	}
 	p, wait, ok := g.breaker.begin(id)
 	if shared {
 		g.fleet.free()
@@ -253,7 +259,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	if g.cfg.Timeout != NoTimeout {
 		var cancel context.CancelFunc
 		limit := g.cfg.limit(ctx)
-		within, cancel = context.WithTimeoutCause(ctx, limit, late(limit))
+		within, cancel = right.WithTimeoutCause(ctx, limit, late(limit))
 		defer cancel()
 	}
 	p.seat.until(within, g.quota.tell)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -158,7 +159,7 @@ func (d *Delivery) call(ctx context.Context) error {
 	if h.wrapped { // the middleware may send, too
 		ctx = d.handling(ctx)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, h.late)
+	ctx, cancel := right.WithTimeoutCause(ctx, h.timeout, h.late)
 	defer cancel()
 	ctx, span := h.channels.Tracer().Call(ctx, d.Span, h.name)
 	err := d.react(ctx)

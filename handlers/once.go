@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -112,9 +113,8 @@ type onceNote struct {
 	beat   int64
 	proved time.Time // until then no other run can have the note
 	next   *time.Timer
-	lost   *time.Timer             // ends f's context at proved
-	cancel context.CancelCauseFunc // ends f's context; nil before f and after
-	taken  bool                    // another run has the note
+	own    *right.Right // f's context, which ends at proved; nil before f and after
+	taken  bool         // another run has the note
 
 	failure atomic.Pointer[error] // of the last renewal; without mu, which a store that hangs would keep locked
 }
@@ -254,11 +254,10 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 			n.takeBack(ctx)
 		}
 	}(ctx)
-	ctx, cancel := context.WithCancelCause(ctx)
-	n.keep(ctx, cancel)
+	own := n.keep(ctx)
 	err = func() error {
-		defer n.letGo(cancel)
-		return f(ctx)
+		defer n.letGo(own)
+		return f(own)
 	}()
 	returned = true
 	if err != nil && n.taken && !Judge(settled(err)).OutcomeUnknown() {
@@ -267,32 +266,33 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 	return err
 }
 
-// keep renews the note until letGo. It cancels f's context when the note is no longer proved to be this run's.
-func (n *onceNote) keep(ctx context.Context, cancel context.CancelCauseFunc) {
+// keep renews the note until letGo. It returns f's context, which ends when the note is no longer proved to be this
+// run's.
+func (n *onceNote) keep(ctx context.Context) *right.Right {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cancel = cancel
-	n.lost = time.AfterFunc(time.Until(n.proved), func() {
+	n.own = right.New(ctx, n.proved, func(own *right.Right) {
 		err := fmt.Errorf("%w: no answer", storage.ErrUnavailable)
 		if last := n.failure.Load(); last != nil {
 			err = *last
 		}
-		cancel(errNotRenewed(err))
+		own.End(errNotRenewed(err))
 	})
-	n.next = time.AfterFunc(onceRenew, func() { n.renew(ctx) })
+	n.next = time.AfterFunc(onceRenew, n.renew)
+	return n.own
 }
 
 func errNotRenewed(err error) error {
 	return fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err)
 }
 
-func (n *onceNote) renew(ctx context.Context) {
+func (n *onceNote) renew() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.cancel == nil || ctx.Err() != nil {
+	if n.own == nil || n.own.Err() != nil {
 		return
 	}
-	c, cancel := context.WithTimeout(ctx, onceCall)
+	c, cancel := context.WithTimeout(n.own, onceCall)
 	defer cancel()
 	err := n.hold(c, storage.Condition{IfMatch: n.etag})
 	if storage.LostRace(err) {
@@ -301,11 +301,11 @@ func (n *onceNote) renew(ctx context.Context) {
 	switch {
 	case err == nil:
 		n.failure.Store(nil)
-		n.lost.Reset(time.Until(n.proved))
+		n.own.Prove(n.proved)
 		n.next.Reset(onceRenew)
 	case storage.LostRace(err):
 		n.taken = true
-		n.cancel(errNotRenewed(err))
+		n.own.End(errNotRenewed(err))
 	default:
 		n.failure.Store(&err)
 		n.next.Reset(onceAgain)
@@ -328,13 +328,12 @@ func (n *onceNote) holdAgain(ctx context.Context, changed error) error {
 }
 
 // letGo ends renewal, even while a renewal is under way.
-func (n *onceNote) letGo(cancel context.CancelCauseFunc) {
-	cancel(nil)
+func (n *onceNote) letGo(own *right.Right) {
+	own.End(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.next.Stop()
-	n.lost.Stop()
-	n.cancel = nil
+	n.own = nil
 }
 
 // onceWatch remembers since when this process has seen notes of other runs unchanged, between deliveries of waiting

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/tracing"
 )
 
@@ -43,9 +44,10 @@ const lull = 50 * time.Millisecond
 func enter(ctx context.Context, d *Delivery, arrived chan<- struct{}) *passage {
 	p := &passage{d: d, came: make(chan struct{}), arrived: arrived, folded: make(chan struct{})}
 	d.passage = p
-	ctx, p.cancel = context.WithCancelCause(d.handling(tracing.Under(ctx, d.Span)))
+	own := right.Within(d.handling(tracing.Under(ctx, d.Span)))
+	p.cancel = func(why error) { own.End(why) }
 	p.r = start(func(r *run) {
-		p.own = r.user(0, func() error { return d.Handler.run(ctx, d) })
+		p.own = r.user(0, func() error { return d.Handler.run(own, d) })
 	})
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/internal/right"
 )
 
 const (
@@ -271,18 +272,18 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 	if d.Failed != nil {
 		return Outcome{Err: d.Failed}
 	}
-	ctx, cancel := context.WithCancelCause(context.WithValue(ctx, fenceKey{}, t.turn.Fence()))
-	defer cancel(nil)
-	defer context.AfterFunc(t.turn.Context(), func() { cancel(context.Cause(t.turn.Context())) })()
-	o := d.handle(ctx, commit)
+	both := right.Within(context.WithValue(ctx, fenceKey{}, t.turn.Fence()), t.turn.Context())
+	defer both.End(nil)
+	o := d.handle(both, commit)
 	switch o.Err.(type) {
 	case nil, *PanicError, *HangError:
 		return o
 	}
-	if !errors.Is(context.Cause(ctx), turn.ErrLost) {
+	why := context.Cause(both)
+	if !errors.Is(why, turn.ErrLost) {
 		return o
 	}
-	t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: context.Cause(ctx)})
+	t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: why})
 	if !Judge(o.Err).OutcomeUnknown() {
 		o.Err = errTurnLost()
 	}

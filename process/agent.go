@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -59,7 +60,7 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	if b.Within > 0 {
 		limit = min(limit, b.Within)
 	}
-	inner, cancel := context.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
+	inner, cancel := right.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
 	defer h.showSlow(b).Stop()
 	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(inner, n, b) }); lost != nil {

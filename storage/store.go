@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
@@ -107,7 +108,7 @@ func (p *place) ready(ctx context.Context, wrong error) error {
 		return p.fault
 	case wrong != nil:
 		return wrong
-	case ctx.Err() != nil:
+	case right.Ended(ctx): // a call under a right that has ended doesn't begin
 		return context.Cause(ctx)
 	}
 	return nil

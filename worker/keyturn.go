@@ -114,7 +114,7 @@ func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, our
 	began := r.started(m)
 	o = r.turn.Handle(own, m.delivery, nil)
 	r.ended(began, []handlers.Outcome{o})
-	m.cancel(nil)
+	m.own.End(nil)
 	return o, true
 }
 

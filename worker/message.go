@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -49,11 +50,11 @@ type message struct {
 
 	calls    callLock // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
 	receipt  storage.Receipt
-	owned    time.Time // start of the last call that gave us the message
-	settling bool      // its end is being recorded: no renewal
-	over     bool      // a caller has undertaken to record its end
-	lost     bool      // another worker has it, or may have it
-	cancel   context.CancelCauseFunc
+	owned    time.Time    // start of the last call that gave us the message
+	settling bool         // its end is being recorded: no renewal
+	over     bool         // a caller has undertaken to record its end
+	lost     bool         // another worker has it, or may have it
+	own      *right.Right // the handler's context; nil before it has begun
 }
 
 // callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
@@ -171,8 +172,8 @@ func (m *message) start(ctx context.Context, limit time.Duration) (context.Conte
 	if m.lost || time.Since(m.owned) >= limit {
 		return nil, false
 	}
-	ctx, m.cancel = context.WithCancelCause(ctx)
-	return ctx, true
+	m.own = right.Watched(ctx, m.owned.Add(limit), func(own *right.Right) { own.End(ErrOwnershipLost) })
+	return m.own, true
 }
 
 // ours reports that no other worker can have the message yet.
@@ -185,8 +186,8 @@ func (m *message) ours(limit time.Duration) bool {
 // drop gives the message up: another worker has it, or may have it.
 func (m *message) drop() {
 	m.lost = true
-	if m.cancel != nil {
-		m.cancel(ErrOwnershipLost)
+	if m.own != nil {
+		m.own.End(ErrOwnershipLost)
 	}
 }
 
@@ -203,10 +204,10 @@ func (m *message) renew(ctx context.Context, q *storage.Queue, visibility, due, 
 	defer cancel()
 	receipt, err := q.Extend(ctx, m.receipt, visibility)
 	switch {
-	case err == nil:
+	case err == nil && (m.own == nil || m.own.Prove(began.Add(limit))):
 		m.receipt, m.owned = receipt, began
 		return false, nil
-	case isStale(err) || time.Since(m.owned) >= limit:
+	case err == nil, isStale(err) || time.Since(m.owned) >= limit:
 		m.drop()
 		return true, err
 	}

@@ -145,7 +145,7 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 	began := h.started(m)
 	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, committing(h.settler, m))
 	h.ended(began, outcomes)
-	m.cancel(nil)
+	m.own.End(nil)
 	h.settler.conclude(ctx, m, outcomes[0])
 }
 

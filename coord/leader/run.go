@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -129,8 +130,8 @@ func (c *candidate) stand(ctx context.Context) (end, error) {
 
 // lead calls f, and hands over when it has returned.
 func (c *candidate) lead(ctx context.Context, l *lease.Lease) (end, error) {
-	term, stop := context.WithCancelCause(l.Context())
-	defer context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })()
+	term := right.Within(l.Context(), ctx)
+	defer term.End(ErrResigned)
 	c.meter.begin(term)
 	c.tell(ctx)
 	log := c.cfg.Logger.With(slog.Int64("term", l.Fence()))
@@ -143,7 +144,7 @@ func (c *candidate) lead(ctx context.Context, l *lease.Lease) (end, error) {
 		return final, fmt.Errorf("%w within %v", ErrHung, c.cfg.DrainTimeout)
 	}
 	why := context.Cause(term)
-	stop(ErrResigned)
+	term.End(ErrResigned)
 	c.handOver(ctx, l)
 	switch {
 	case why != nil && (errors.Is(err, why) || errors.Is(err, context.Canceled)):

@@ -35,7 +35,6 @@ func do(ctx context.Context, store *storage.Store, name string, cfg Config, f fu
 		}
 	}()
 	err = f(l)
-	l.late()
 	if why := context.Cause(l.ctx); errors.Is(why, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(err, fmt.Errorf("lease: %s: %w", storage.Quote(name), why))
 	}

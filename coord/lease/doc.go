@@ -44,7 +44,7 @@
 //     they saw it, and only if nothing was written meanwhile, which the ETag proves. The context ended at
 //     start + 5/6 TTL, a third of the TTL before seen + 7/6 TTL. Each span is measured on one machine's monotonic
 //     clock. So the time that the clocks show doesn't matter. It matters only that neither runs 7/5 as fast as the
-//     other.
+//     other. A holder sees the end by its clock, not by a timer, which may be late.
 //   - After a break. A break leaves the ID and the TTL as they are, so it frees nothing. It replaces the ETag, so the
 //     holder can't renew: its next write fails, and the context ends. Others see the break after it was written, so
 //     after the start of the holder's last successful write, and then wait as for a takeover. The holder's Release
@@ -63,10 +63,12 @@
 //
 // # Fenced documents
 //
-// A context can only be checked before an action. A process may stand still between the check and the action: a
-// paused machine, a long garbage collection, a request on a slow network. Then it acts after the end of its
-// context. So may a process on a machine that was asleep, because the monotonic clock may have slept too. No clock
-// that a program can read closes this gap, so the package reads none: the fence does it. [Lease.Blobs] and [Fenced]
+// Each look at a lease's context compares the monotonic clock with the end of the proof, so a process that was stopped
+// (SIGSTOP) or got no processor sees the end at its first look. But a context can only be checked before an action. A
+// process may stand still between the check and the action: a long garbage collection, a request on a slow network.
+// Then it acts after the end of its context. So may a process on a machine that was asleep or a virtual machine that
+// was paused, because the monotonic clock may have slept too. No clock that a program can read closes this gap: the
+// fence does it. [Lease.Blobs] and [Fenced]
 // write documents with the lease's name and fence in the first line:
 //
 //	{"lease":"nightly-report","fence":7,"id":"a random ID of this write"}

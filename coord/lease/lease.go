@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -28,11 +28,8 @@ type Lease struct {
 	id    string
 	fence int64
 
-	ctx  context.Context
-	end  context.CancelCauseFunc
-	till atomic.Pointer[time.Time] // ownership is proved until then
-	lost *time.Timer               // ends ctx when it isn't proved any more
-	done chan struct{}             // closed when the renewal has ended
+	ctx  *right.Right  // ends when ownership isn't proved any more
+	done chan struct{} // closed when the renewal has ended
 
 	// These fields belong to the renewal, and after its end to give.
 	doc  document
@@ -45,14 +42,15 @@ type Lease struct {
 // hold begins to hold a lease whose write started at start.
 func hold(ctx context.Context, b leaseBlob, cfg Config, doc document, etag storage.ETag, start time.Time) *Lease {
 	l := &Lease{leaseBlob: b, cfg: cfg, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
-	l.ctx, l.end = context.WithCancelCause(ctx)
-	l.lost = time.AfterFunc(l.prove(start), l.late)
+	l.ctx = right.New(ctx, l.proves(start), func(r *right.Right) { l.lose(r, fmt.Errorf("%w: not renewed in time", ErrLost)) })
 	go l.renew(start)
 	return l
 }
 
 // Context ends with the lease: with the cause [ErrLost], with the cause of the context of its acquisition, or when
-// it is released.
+// it is released. Each look at it compares the clock with the end of the proof, so it has ended from that moment on,
+// also in a process that stood still. A context that is made of it by context.WithTimeout or WithCancel may learn of
+// the end some milliseconds later.
 func (l *Lease) Context() context.Context { return l.ctx }
 
 // Fence numbers the holders of a name: each has the number of the one before it, plus 1. It is the fencing token; see
@@ -89,7 +87,7 @@ func (l *Lease) HandOver(ctx context.Context, to string) error {
 
 // give ends the lease, in favour of one holder or of any.
 func (l *Lease) give(ctx context.Context, to string) error {
-	l.end(nil)
+	l.ctx.End(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ctx, cancel := call.Limit(context.WithoutCancel(ctx), l.ttl/3)
@@ -136,36 +134,23 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	}
 }
 
-// prove keeps until when a write that started at start certainly stays unreplaced by others. It returns how long that
-// is.
-func (l *Lease) prove(start time.Time) time.Duration {
-	till := start.Add(l.ttl * 5 / 6)
-	l.till.Store(&till)
-	return time.Until(till)
-}
-
-// late ends a lease whose proof has ended. A process that stood still may ask before its timer fires.
-func (l *Lease) late() {
-	if time.Until(*l.till.Load()) <= 0 {
-		l.lose(fmt.Errorf("%w: not renewed in time", ErrLost))
-	}
-}
+// proves is until when a write that started at start certainly stays unreplaced by others.
+func (l *Lease) proves(start time.Time) time.Time { return start.Add(l.ttl * 5 / 6) }
 
 // renew writes every third of the TTL until the context ends, and more often while writes fail.
 func (l *Lease) renew(start time.Time) {
 	defer close(l.done)
-	defer l.lost.Stop()
 	for next := time.Until(start.Add(l.ttl / 3)); call.Sleep(l.ctx, next) == nil; {
 		start, err := l.write(l.ctx)
 		switch {
 		case l.ctx.Err() != nil:
 			return
 		case err == nil:
-			l.lost.Reset(l.prove(start))
+			l.ctx.Prove(l.proves(start))
 			next = time.Until(start.Add(l.ttl / 3))
 			l.cfg.meters.renewal()
 		case errors.Is(err, ErrLost):
-			l.lose(err)
+			l.lose(l.ctx, err)
 			return
 		default:
 			l.cfg.Logger.LogAttrs(l.ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))
@@ -174,10 +159,10 @@ func (l *Lease) renew(start time.Time) {
 	}
 }
 
-func (l *Lease) lose(why error) {
-	if l.end(why); context.Cause(l.ctx) == why { // else it had ended before
+func (l *Lease) lose(r *right.Right, why error) {
+	if r.End(why) { // else it had ended before
 		l.cfg.meters.loss(errors.Is(why, errBroken))
-		l.cfg.Logger.LogAttrs(l.ctx, slog.LevelError, "a lease is lost", slog.Int64("fence", l.fence), slog.Any("why", why))
+		l.cfg.Logger.LogAttrs(r, slog.LevelError, "a lease is lost", slog.Int64("fence", l.fence), slog.Any("why", why))
 	}
 }
 

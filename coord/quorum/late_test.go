@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -22,15 +23,14 @@ func TestALateTimerRevivesNoLock(t *testing.T) {
 		want error
 	}{{s.TTL / 3, nil}, {s.TTL, ErrLost}} {
 		then := time.Now().Add(-c.ago)
-		l := &Lock{setting: s, proved: []time.Time{then, then, {}}, lost: time.NewTimer(time.Hour)}
-		l.ctx, l.end = context.WithCancelCause(t.Context())
+		l := &Lock{setting: s, proved: []time.Time{then, then, {}}}
+		l.ctx = right.Watched(t.Context(), provedTill(l.proved, s.TTL), l.lose)
 		for i := range l.proved {
 			l.prove(i, time.Now())
 		}
 		if got := context.Cause(l.ctx); !errors.Is(got, c.want) {
 			t.Errorf("%v after the last renewal the lock's end is %v, want %v", c.ago, got, c.want)
 		}
-		l.lost.Stop()
-		l.end(nil)
+		l.ctx.End(nil)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -24,9 +25,7 @@ type Lock struct {
 	grants []*grant
 	fence  int64
 
-	ctx       context.Context
-	end       context.CancelCauseFunc
-	lost      *time.Timer   // ends ctx when the majority isn't proved any more
+	ctx       *right.Right  // ends when the majority isn't proved any more
 	releasing chan struct{} // full while nobody releases
 
 	mu     sync.Mutex
@@ -37,25 +36,20 @@ type Lock struct {
 func hold(ctx context.Context, c *candidate, fence int64, proved []time.Time) *Lock {
 	l := &Lock{setting: c.setting, key: c.key, grants: c.grants, fence: fence, proved: proved, releasing: make(chan struct{}, 1)}
 	l.releasing <- struct{}{}
-	l.ctx, l.end = context.WithCancelCause(ctx)
-	l.lost = time.AfterFunc(left(proved, l.TTL), func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.lose()
-	})
+	l.ctx = right.New(ctx, provedTill(proved, l.TTL), l.lose)
 	var renewing sync.WaitGroup
 	for _, g := range l.grants {
 		renewing.Go(func() { l.renew(g) })
 	}
 	go func() {
 		renewing.Wait()
-		l.lost.Stop()
+		l.ctx.End(nil)
 	}()
 	return l
 }
 
 // Context ends with the lock: with the cause [ErrLost], with the cause of the context of its acquisition, or when it is
-// released.
+// released. Each look at it compares the clock with the end of the proof, as in package coord/lease.
 func (l *Lock) Context() context.Context { return l.ctx }
 
 // Fence numbers the holders of a name: each has a larger number than those before, though often not by 1. It is the
@@ -68,7 +62,7 @@ func (l *Lock) Fence() int64 { return l.fence }
 // stays out for others until they have watched it for 7/6 of the TTL. After an error the lock may look held until
 // another process takes it over; another call of Release tries again.
 func (l *Lock) Release(ctx context.Context) error {
-	l.end(nil)
+	l.ctx.End(nil)
 	ctx, cancel := call.Limit(context.WithoutCancel(ctx), l.TTL/3)
 	defer cancel()
 	select {
@@ -159,32 +153,20 @@ func (l *Lock) write(g *grant) (time.Time, error) {
 	return g.proved, err
 }
 
-// prove notes since when a grant is proved, and moves the end of the lock. A lock whose end has come has ended, even if
-// its timer is late, as after a pause of the process: others may have had the lock meanwhile, and given it back.
+// prove notes since when a grant is proved, and moves the end of the lock.
 func (l *Lock) prove(index int, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left(l.proved, l.TTL) <= 0 {
-		l.lose()
-	}
 	l.proved[index] = since
-	if l.ctx.Err() == nil {
-		l.lost.Reset(left(l.proved, l.TTL))
-	}
+	l.ctx.Prove(provedTill(l.proved, l.TTL))
 }
 
 // alive reports that a majority is proved now.
-func (l *Lock) alive() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ctx.Err() == nil && left(l.proved, l.TTL) > 0
-}
+func (l *Lock) alive() bool { return l.ctx.Err() == nil }
 
-// lose ends the lock, under mu.
-func (l *Lock) lose() {
-	if l.ctx.Err() == nil {
-		l.end(ErrLost)
+func (l *Lock) lose(r *right.Right) {
+	if r.End(ErrLost) {
 		l.losses.Inc()
-		l.Logger.LogAttrs(l.ctx, slog.LevelError, "a lock is lost", slog.Int64("fence", l.fence))
+		l.Logger.LogAttrs(r, slog.LevelError, "a lock is lost", slog.Int64("fence", l.fence))
 	}
 }

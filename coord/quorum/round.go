@@ -98,7 +98,7 @@ func (r *round) collect(ctx context.Context) error {
 			}
 		}
 		switch {
-		case had >= most && left(r.proved, r.TTL) > 0:
+		case had >= most && time.Now().Before(provedTill(r.proved, r.TTL)):
 			return nil
 		case had >= most, out > len(r.grants)-most:
 			return r.failed()
@@ -258,12 +258,13 @@ func (r *round) failed() error {
 	return fmt.Errorf("%w: no majority of %d stores: %s", kind, len(r.grants), strings.Join(each, "; "))
 }
 
-// left is how long a majority of grants is proved, if the last writes that took them began at these times.
-func left(proved []time.Time, ttl time.Duration) time.Duration {
+// provedTill is until when a majority of grants is proved, if the last writes that took them began at these times. It
+// is long past if they are no majority.
+func provedTill(proved []time.Time, ttl time.Duration) time.Time {
 	sorted := slices.SortedFunc(slices.Values(proved), func(a, b time.Time) int { return b.Compare(a) })
 	last := sorted[majority(len(proved))-1]
 	if last.IsZero() {
-		return 0
+		return last
 	}
-	return time.Until(last.Add(ttl * 5 / 6))
+	return last.Add(ttl * 5 / 6)
 }

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -17,19 +18,15 @@ type Turn struct {
 	key   string
 	fence int64
 	state State
-	ctx   context.Context
-	end   context.CancelCauseFunc
+	ctx   *right.Right // ends when the turn isn't proved any more
 
 	calls  callLock // guards the fields below; held during a renewal
 	doc    document
 	etag   storage.ETag
 	next   *time.Timer // renews
-	lost   *time.Timer // ends ctx when the turn isn't proved any more
 	closed bool
 
-	proof   sync.Mutex
-	proved  time.Time // under proof: until then no other process can have the turn
-	trouble error     // under proof: of the last renewal
+	trouble atomic.Pointer[error] // of the last renewal; nil: none
 }
 
 // callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
@@ -41,16 +38,13 @@ func (l callLock) unlock() { <-l }
 
 // hold begins to hold a turn whose write started at start. It returns nil if that proves nothing any more.
 func hold(ts *Turns, key string, doc document, etag storage.ETag, start time.Time) *Turn {
-	t := &Turn{
-		ts: ts, key: key, fence: doc.Fence, state: doc.State, calls: make(callLock, 1), doc: doc, etag: etag, proved: ts.provedFrom(start),
-	}
+	t := &Turn{ts: ts, key: key, fence: doc.Fence, state: doc.State, calls: make(callLock, 1), doc: doc, etag: etag}
+	t.calls.lock()
+	defer t.calls.unlock()
+	t.ctx = right.New(context.Background(), ts.provedFrom(start), t.late)
 	if !t.Sure() {
 		return nil
 	}
-	t.ctx, t.end = context.WithCancelCause(context.Background())
-	t.calls.lock()
-	defer t.calls.unlock()
-	t.lost = time.AfterFunc(time.Until(t.proved), t.late)
 	t.next = time.AfterFunc(ts.cfg.TTL/3, t.renew)
 	return t
 }
@@ -58,7 +52,8 @@ func hold(ts *Turns, key string, doc document, etag storage.ETag, start time.Tim
 // provedFrom returns until when a write that started at start proves a turn.
 func (ts *Turns) provedFrom(start time.Time) time.Time { return start.Add(ts.cfg.TTL * 5 / 6) }
 
-// Context ends with the turn: with the cause [ErrLost], or when it is ended.
+// Context ends with the turn: with the cause [ErrLost], or when it is ended. Each look at it compares the clock with
+// the end of the proof, as in package coord/lease.
 func (t *Turn) Context() context.Context { return t.ctx }
 
 // Fence is larger than those of all earlier turns of the key.
@@ -68,24 +63,15 @@ func (t *Turn) Fence() int64 { return t.fence }
 func (t *Turn) State() State { return t.state }
 
 // Sure reports that no other process can have the turn now.
-func (t *Turn) Sure() bool {
-	t.proof.Lock()
-	defer t.proof.Unlock()
-	return time.Now().Before(t.proved)
-}
+func (t *Turn) Sure() bool { return t.ctx.Proved() }
 
 // late ends the context of a turn that is no longer proved.
-func (t *Turn) late() {
-	if t.Sure() {
-		return
-	}
-	t.proof.Lock()
-	defer t.proof.Unlock()
+func (t *Turn) late(r *right.Right) {
 	err := fmt.Errorf("%w: not renewed in time", ErrLost)
-	if t.trouble != nil {
-		err = fmt.Errorf("%w: %w", err, t.trouble)
+	if trouble := t.trouble.Load(); trouble != nil {
+		err = fmt.Errorf("%w: %w", err, *trouble)
 	}
-	t.end(err)
+	r.End(err)
 }
 
 // renew writes the turn again. It ends when the turn does.
@@ -103,16 +89,18 @@ func (t *Turn) renew() {
 func (t *Turn) prove(ctx context.Context, doc document) error {
 	start := time.Now()
 	err := t.write(ctx, doc)
-	t.proof.Lock()
-	defer t.proof.Unlock()
-	switch t.trouble = err; {
+	var trouble *error
+	if err != nil {
+		trouble = &err
+	}
+	t.trouble.Store(trouble)
+	switch {
 	case t.ctx.Err() != nil:
 	case err == nil:
-		t.proved = t.ts.provedFrom(start)
-		t.lost.Reset(time.Until(t.proved))
+		t.ctx.Prove(t.ts.provedFrom(start))
 		t.next.Reset(t.ts.cfg.TTL / 3)
 	case errors.Is(err, ErrLost):
-		t.end(err)
+		t.ctx.End(err)
 	default:
 		t.next.Reset(t.ts.cfg.TTL / 12)
 	}
@@ -195,7 +183,7 @@ func (t *Turn) with(s State) document {
 // at most a third of the TTL. It returns [ErrLost] if the turn was lost; then the state isn't written. After another
 // error the turn looks held: this process can take it, and others take it over. A second call does nothing.
 func (t *Turn) End(ctx context.Context, s State) error {
-	t.end(nil)
+	t.ctx.End(nil)
 	ctx, leave, err := t.enter(ctx)
 	if err != nil {
 		return t.ts.fail("end", t.key, err)
@@ -206,7 +194,6 @@ func (t *Turn) End(ctx context.Context, s State) error {
 	}
 	t.closed = true
 	t.next.Stop()
-	t.lost.Stop()
 	id := t.doc.ID
 	over := t.with(s)
 	over.ID = ""

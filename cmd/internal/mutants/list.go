@@ -14,7 +14,7 @@ type mutant struct {
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
 func mutants() []mutant {
-	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), shared(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), lanedTurns(), reserves(), stashes(), turns())
+	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), shared(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), lanedTurns(), reserves(), stashes(), turns(), coordination())
 }
 
 // promises are breaks of the whole.
@@ -252,7 +252,7 @@ func promises() []mutant {
 		{
 			name: "a handler runs on when its message may be in other hands",
 			file: "worker/message.go",
-			old:  "		m.cancel(ErrOwnershipLost)\n",
+			old:  "		m.own.End(ErrOwnershipLost)\n",
 			new:  "		_ = ErrOwnershipLost\n",
 			by:   "worker", // the effects stay right, which is all that the auditor looks at
 			test: "TestLostIsNotRenewed",

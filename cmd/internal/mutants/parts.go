@@ -30,8 +30,8 @@ func parts() []mutant {
 		{
 			name: "a leader's context outlives its term",
 			file: "coord/leader/run.go",
-			old:  "context.WithCancelCause(l.Context())",
-			new:  "context.WithCancelCause(context.WithoutCancel(l.Context()))",
+			old:  "right.Within(l.Context(), ctx)",
+			new:  "right.Within(context.WithoutCancel(l.Context()), ctx)",
 			by:   "coord/leader",
 			test: "TestLawADeadLeaderIsFollowed",
 		},

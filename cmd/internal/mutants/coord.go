@@ -1,0 +1,39 @@
+package main
+
+// coordination are breaks of the laws of leases, leaders, locks and signals.
+func coordination() []mutant {
+	return []mutant{
+		{
+			name: "a timer alone ends a right",
+			file: "internal/right/right.go",
+			old:  "	if r.late != nil && !r.Proved() {\n		r.late(r)\n	}\n}\n\n// Err",
+			new:  "}\n\n// Err",
+			by:   "internal/right",
+			test: "TestEachLookComparesTheClockWithTheProof",
+		},
+		{
+			name: "a late proof brings a right back",
+			file: "internal/right/right.go",
+			old:  "	in := time.Now().Before(r.till)\n",
+			new:  "	in := true\n",
+			by:   "internal/right",
+			test: "TestALateProofBringsNoRightBack",
+		},
+		{
+			name: "a lease's context looks at no clock",
+			file: "coord/lease/lease.go",
+			old:  "Context() context.Context { return l.ctx }",
+			new:  "Context() context.Context {\n	ctx, cancel := context.WithCancel(l.ctx)\n	context.AfterFunc(ctx, cancel)\n	return ctx\n}",
+			by:   "coord/lease",
+			test: "TestAHolderThatLooksBeforeItsTimerSeesTheEnd",
+		},
+		{
+			name: "a process that stood still probes beside another",
+			file: "guard/guard.go",
+			old:  "	if shared && g.fleet.late() {\n",
+			new:  "	if false {\n",
+			by:   "guard",
+			test: "TestLaw2AProcessThatStoodStillDoesNotProbe",
+		},
+	}
+}
