@@ -112,7 +112,7 @@ func TestNothingIsLeftToDo(t *testing.T) {
 // sleepers are the files that may sleep, by the beginning of their names, with the reasons.
 func sleepers() map[string]string {
 	return map[string]string{
-		"internal/agreetest/": "it is for tests in virtual time, which a sleep moves on",
+		"internal/agreetest/":                     "it is for tests in virtual time, which a sleep moves on",
 		"storage/sqlite/internal/engine/retry.go": "another process's lock can't be waited for; the sleeps are a fraction of a millisecond, and the context is looked at between them",
 	}
 }

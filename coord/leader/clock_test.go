@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/coord/leader"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/coord/quorum"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
