@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -59,7 +60,8 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	if b.Within > 0 {
 		limit = min(limit, b.Within)
 	}
-	inner, cancel := context.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
+	inner := post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
+	inner, cancel := context.WithTimeoutCause(inner, limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
 	defer h.showSlow(b).Stop()
 	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(inner, n, b) }); lost != nil {
@@ -110,7 +112,7 @@ func (h *host) node(ctx context.Context, b flow.Begin) (*flow.Node, error) {
 // askedLater returns the begin of an attempt that is to come later. It is a message of its own, so a second delivery
 // still means that a worker has died with the first.
 func askedLater(b flow.Begin, after time.Duration) channel.Message {
-	b.Later = true
+	b.Later, b.HandBacks = true, b.HandBacks+1
 	after = min(max(after, time.Millisecond), channel.MaxDelay)
 	if b.Within > 0 {
 		b.Within = max(b.Within-after, time.Millisecond)
