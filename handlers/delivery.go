@@ -139,6 +139,10 @@ func Handle(ctx context.Context, g Group, ds []*Delivery, commit Commit) []Outco
 	return outs
 }
 
+// answerTime bounds the sending of an answer. That doesn't end with the delivery's context: what the reaction has done
+// stays done if the message is lost meanwhile, or the worker stops.
+const answerTime = 10 * time.Second
+
 // handle runs a reaction, or the middleware of a message that its handler ignores, and sends what it replies.
 func (d *Delivery) handle(ctx context.Context, commit Commit) Outcome {
 	if d.ignored && !d.Handler.wrapped {
@@ -148,6 +152,8 @@ func (d *Delivery) handle(ctx context.Context, commit Commit) Outcome {
 		return Outcome{Err: err}
 	}
 	if messages := d.answer.take(); len(messages) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
+		defer cancel()
 		return d.send(ctx, messages, commit)
 	}
 	return Outcome{}

@@ -49,40 +49,59 @@ func ID(ctx context.Context) string {
 	return b.ID
 }
 
-// agent runs an agent, and returns its word.
+// agent runs an agent, and returns its word. A word that comes when nobody may wait for it any more is sent from here.
 func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]channel.Message, error) {
+	if word, ok := h.calls.words.Get(e.ID); ok {
+		return []channel.Message{word}, nil
+	}
+	if !h.calls.begin(b.Key) {
+		return nil, handlers.Later(goesOnFor, "an earlier call of the agent goes on here")
+	}
+	defer h.calls.end(b.Key)
 	n, err := h.node(ctx, b)
 	if err != nil || n == nil || !h.wanted(ctx, e, b) {
 		return nil, err
 	}
-	done := flow.Done{Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Began: time.Now().UTC(), Worker: worker()}
-	limit := n.Try
-	if b.Within > 0 {
-		limit = min(limit, b.Within)
-	}
-	inner := post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
-	inner, cancel := context.WithTimeoutCause(inner, limit, fmt.Errorf("the attempt took longer than %v", limit))
-	defer cancel()
-	defer h.showSlow(b).Stop()
-	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(inner, n, b) }); lost != nil {
-		err = lost
-	}
-	done.Ended = time.Now().UTC()
-	if err != nil && ctx.Err() != nil { // the worker stops, or has lost the message
-		return nil, err
-	}
+	done, err := h.call(ctx, n, b)
+	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never
+	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
 	var later *handlers.LaterError
-	if errors.As(err, &later) {
+	switch asks := errors.As(err, &later); {
+	case stopped && !final, asks && ctx.Err() != nil:
+		return nil, err // the message comes again
+	case asks:
 		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),
 			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", later.After), slog.String("reason", flow.Text(later.Reason, 1000)))
 		return []channel.Message{askedLater(b, later.After)}, nil
 	}
-	judge(&done, err)
 	h.meters.attempt(done)
+	h.calls.keep(e.ID, done)
+	if ctx.Err() != nil {
+		return nil, h.say(ctx, done)
+	}
+	return []channel.Message{done}, nil
+}
+
+// call calls the agent, and returns its word, and its error.
+func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.Done, err error) {
+	done = flow.Done{Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Began: time.Now().UTC(), Worker: worker()}
+	limit := n.Try
+	if b.Within > 0 {
+		limit = min(limit, b.Within)
+	}
+	ctx = post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))
+	defer cancel()
+	defer h.showSlow(b).Stop()
+	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(ctx, n, b) }); lost != nil {
+		err = lost
+	}
+	done.Ended = time.Now().UTC()
+	judge(&done, err)
 	if b.Item != nil && b.Undo == 0 && (err != nil || n.Undo != nil) {
 		done.Echo = b.Input
 	}
-	return []channel.Message{done}, nil
+	return done, err
 }
 
 // node returns the step of a begin. It is nil for a copy that comes after all is known.

@@ -51,7 +51,9 @@
 //  4. The write that ends the last child ends the parent, and begins what follows. So the last one gathers, whichever
 //     it is, once.
 //  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
-//     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked.
+//     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked. An
+//     agent that its worker has given up is heard when it ends. While the store is away, its process keeps the word, and
+//     doesn't call the agent again.
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.
@@ -59,7 +61,7 @@
 //     kill their workers, and then the attempt has failed.
 //  9. An agent is called at least once; its key is always the same. Messages that it sends have the same IDs in each
 //     attempt, and package guard makes its calls by the key. Its context ends at the earliest of Try, Within, and the
-//     loss of its message.
+//     loss of its message. While it goes on all the same, its process doesn't call it again.
 //  10. Undo goes in the reverse order of ending; steps of different branches of an [All] are undone side by side. An
 //     undo has attempts and a deadline of its own, and can't be cancelled. One that fails for good makes the instance
 //     stuck.

@@ -68,6 +68,7 @@ type host struct {
 	registry  *handlers.Registry
 	instances *values.Collection[flow.Instance]
 	goingBack *lru.Cache[struct{}] // instances that go back, as far as this worker has seen
+	calls     *calls               // of agents
 	atomic    bool                 // the store writes a document and a row at once
 	faults    []error
 
@@ -85,7 +86,7 @@ func Register(r *handlers.Registry, name string, parts ...Part) error {
 	if err := checkName(name); err != nil {
 		return err
 	}
-	h := &host{name: name, versions: map[int]*flow.Plan{}, upgrades: map[int]upgrade{}, hear: newHearing(), registry: r, instances: instances(r.Channels(), name), atomic: r.Channels().Store().Atomic(), goingBack: lru.New[struct{}](0, 0)}
+	h := &host{name: name, versions: map[int]*flow.Plan{}, upgrades: map[int]upgrade{}, hear: newHearing(), registry: r, instances: instances(r.Channels(), name), atomic: r.Channels().Store().Atomic(), goingBack: lru.New[struct{}](0, 0), calls: newCalls()}
 	for _, p := range parts {
 		if p == nil {
 			h.fault("a part is nil")

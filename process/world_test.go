@@ -87,6 +87,7 @@ type lab struct {
 	*crew
 	t     *testing.T
 	steps bool // the store takes the steps of a unit of work one by one
+	of    millracetest.Program
 	app   *millracetest.App
 	notes *process.Instances[note]
 }
@@ -114,7 +115,7 @@ func eachOf(t *testing.T, program func(c *crew) millracetest.Program, test func(
 			p := program(c)
 			p.InSteps = steps
 			millracetest.Run(t, p, func(t *testing.T, app *millracetest.App) {
-				test(&lab{c, t, steps, app, process.Open[note](app.Channels(), planName)})
+				test(&lab{c, t, steps, p, app, process.Open[note](app.Channels(), planName)})
 			})
 		})
 	}

@@ -1,0 +1,103 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/process/internal/flow"
+)
+
+const (
+	goesOnFor = 30 * time.Second // after which a begin comes again whose agent is at work here
+	wordTime  = 10 * time.Second // to send a word
+	wordFirst = time.Second      // to the second try
+	wordMost  = time.Minute      // between two tries
+	wordTries = 24 * time.Hour   // then the store may have been closed for good
+	maxWords  = 4096             // words that a process remembers
+	maxBytes  = 8 << 20          // of all of them
+)
+
+// calls are an agents' host's memory of its calls. A worker may give a call up, lose its message, or fail to send its
+// word: the message comes again then, while the call goes on, or after it has ended.
+type calls struct {
+	words *lru.Cache[flow.Done] // what calls came to, by the IDs of their messages
+
+	mu     sync.Mutex
+	goesOn map[string]bool // by key
+}
+
+func newCalls() *calls {
+	return &calls{words: lru.New[flow.Done](maxWords, maxBytes), goesOn: map[string]bool{}}
+}
+
+// begin notes that a call begins, unless one of the same key goes on.
+func (c *calls) begin(key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.goesOn[key] {
+		return false
+	}
+	c.goesOn[key] = true
+	return true
+}
+
+func (c *calls) end(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.goesOn, key)
+}
+
+// keep keeps the word of a message's call. The message may come again, because the word could not be sent with its end.
+func (c *calls) keep(id string, m flow.Done) {
+	c.words.Add(id, m, len(id)+len(m.Result)+len(m.Error)+len(m.Echo)+256)
+}
+
+// say sends the word of a call for which nobody may wait any more, under the context that the call had. If the store
+// is away, it goes on trying when it has returned.
+func (h *host) say(ctx context.Context, m flow.Done) error {
+	handling, ok := post.HandlingUnder(ctx)
+	if !ok {
+		return errors.New("process: an agent outside of a handler's context")
+	}
+	e, err := post.ComposeUnder(handling, m, h.registry.Channels().Outbox().Source, time.Now())
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx)
+	err = h.send(ctx, e)
+	if err != nil && !call.Permanent(err) {
+		h.sayAgain(ctx, e, wordFirst, time.Now().Add(wordTries))
+	}
+	return err
+}
+
+func (h *host) sayAgain(ctx context.Context, e channel.Envelope, wait time.Duration, end time.Time) {
+	time.AfterFunc(wait, func() {
+		switch err := h.send(ctx, e); {
+		case err == nil:
+		case call.Permanent(err) || !time.Now().Before(end):
+			h.registry.Logger().LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", h.name),
+				slog.String("instance", e.Subject), slog.Any("error", err))
+		default:
+			h.sayAgain(ctx, e, min(2*wait, wordMost), end)
+		}
+	})
+}
+
+func (h *host) send(ctx context.Context, e channel.Envelope) error {
+	ctx, cancel := call.Limit(ctx, wordTime)
+	defer cancel()
+	outbox := h.registry.Channels().Outbox()
+	packed, err := outbox.Pack(ctx, e)
+	if err != nil {
+		return err
+	}
+	return outbox.SendPacked(ctx, packed)
+}
