@@ -2,9 +2,7 @@ package millrace_test
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -25,51 +23,6 @@ func TestReadme(t *testing.T) {
 				t.Fatalf("they differ from line %d on.\nREADME.md:\n%s\n\nexample_test.go:\n%s", i+1, strings.Join(got, "\n"), strings.Join(want, "\n"))
 			}
 		}
-	}
-}
-
-// TestReadmeIsShort bounds the README to what a reader can read in five minutes.
-func TestReadmeIsShort(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := len(strings.Fields(string(text))); n >= 900 {
-		t.Errorf("README.md has %d words; want fewer than 900", n)
-	}
-}
-
-// TestDocsAreShort bounds all documents together, without the generated tables of measurements, and without two sorts
-// of pages that have bounds of their own: the page for beginners, most of which is code, and the page of a capability.
-func TestDocsAreShort(t *testing.T) {
-	t.Parallel()
-	const most, mostOfPage = 20_900, 1100
-	pages := []string{"docs/coordination.md", "docs/guard.md", "docs/lanes.md", "docs/order.md", "docs/processes.md", "docs/schedules.md", "docs/settings.md", "docs/spool.md", "docs/throttling.md"}
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("got files %q, %v", files, err)
-	}
-	words := 0
-	for _, name := range files {
-		if name == "docs/first-program.md" {
-			continue
-		}
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := len(strings.Fields(string(text)))
-		if slices.Contains(pages, name) {
-			if n > mostOfPage {
-				t.Errorf("%s has %d words; want %d at most", name, n, mostOfPage)
-			}
-			continue
-		}
-		words += n
-	}
-	if words > most {
-		t.Errorf("docs/*.md have %d words; want %d at most: shorten something", words, most)
 	}
 }
 

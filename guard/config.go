@@ -26,11 +26,12 @@ type Config struct {
 	// false: their messages go to the poison queue.
 	Repeatable bool
 
-	// Verify asks the service whether the call for a message was done. The ID is the message's. It runs before each call,
+	// Verify asks the service whether the call for a message was done. The key is the one that [Guard.Transport] sends:
+	// the message's ID, in an agent of a process its process.Key, or that of [Keyed]. It runs before each call,
 	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After an
 	// error the message waits, also if the service refuses the question: return false without one if it says that it
 	// knows no such call. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
-	Verify func(ctx context.Context, id string) (done bool, err error)
+	Verify func(ctx context.Context, key string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
 	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it: the

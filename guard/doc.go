@@ -102,8 +102,8 @@
 //     itself does end in the poison queue once others are done.
 //  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
 //     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
-//  3. One message alone can't open the breaker, nor can fewer than 5 in all processes together. It can't keep it open
-//     while others wait: the next probe is another one.
+//  3. One message alone can't open the breaker, nor can one step of a process in all its attempts, nor can fewer than 5
+//     in all processes together. It can't keep it open while others wait: the next probe is another one.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
 //     open stays shut to itself. Without rings nobody may have said that its calls are done, so one process in trouble
@@ -136,10 +136,11 @@
 //     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.
 //  11. A call whose outcome is unknown is never repeated by a guess. Verify is asked before each call, also that of a
 //     copy, or of a message that comes back from the poison queue. Without it, and if the service isn't Repeatable,
-//     only an operator's retry calls again. That holds for a call whose handler is given up, too. Of copies, and of
-//     messages that come back after an outage of the store, handlers.ReactOnce alone knows. Others may still call
-//     after a process that is killed between its call and the note of the outcome, or that alone can't reach the
-//     store for 35 seconds.
+//     only an operator's retry calls again. The key by which the service recognises a repeat is the same in all
+//     attempts: the message's ID, or in an agent that of its step, item or undo, or the one of [Keyed]. All of that
+//     holds for a call whose handler is given up, too. Of copies, and of messages that come back after an outage of the
+//     store, handlers.ReactOnce alone knows. Others may still call after a process that is killed between its call and
+//     the note of the outcome, or that alone can't reach the store for 35 seconds.
 //  12. An adaptive limit stays between Least and Most. Under a backlog it leaves the service work all the time. It
 //     follows a service that does more or less, or takes longer, within a minute or some more. Calls that fail don't
 //     move it, nor do calls that it doesn't bind. No pause of a process, no clock and no long call stops its

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -198,18 +199,30 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// message is what a call is made for. Without a handler it is empty.
+// message is what a call is made for. Without a handler it is empty, but for a key of the program's own.
 type message struct {
 	*post.Handling
-	id string
+	id  string // the same in all of its attempts
+	key string // of the call: see Keyed
 }
 
 func messageOf(ctx context.Context) message {
+	key, _ := ctx.Value(keyedKey{}).(string)
 	h, ok := post.HandlingUnder(ctx)
 	if !ok {
-		return message{}
+		return message{key: key}
 	}
-	return message{h, h.Envelope.ID}
+	return message{h, h.Key(), cmp.Or(key, h.Key())}
+}
+
+type keyedKey struct{}
+
+// Keyed returns a context under which calls have a key of the program's own. [Guard.Transport] sends the key as
+// Idempotency-Key, and Config.Verify gets it. A message that makes several calls needs a key for each call, made of
+// what is the same in all attempts: the message's content or ID or, in an agent of a process, process.Key. Verify sees
+// the key that is around [Guard.Do], and the transport also the key of the request alone. An empty key is none.
+func Keyed(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, keyedKey{}, key)
 }
 
 // age returns for how long a message could have been handled.
@@ -264,13 +277,13 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	}
 	p.seat.until(within, g.quota.tell)
 	defer p.seat.returned() // before its context is cancelled
-	if g.cfg.Verify != nil && m.Handling != nil {
-		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
+	if g.cfg.Verify != nil && m.key != "" {
+		if done, err := g.cfg.Verify(within, m.key); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
 	}
 	if g.transports.Load() {
-		sent = &exchanges{again: p.again || m.Handling != nil && m.Deliveries > 1}
+		sent = &exchanges{again: p.again || m.Handling != nil && m.Again()}
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
 	err = f(within)
@@ -387,10 +400,10 @@ func (g *Guard) spends(m message, fault Fault) bool {
 		return true
 	}
 	waited := time.Duration(0)
-	if m.Envelope.Attempts > 0 {
-		waited = worker.RetryDelay(m.Envelope.Attempts, m.id)
+	if m.Attempts() > 0 {
+		waited = worker.RetryDelay(m.Attempts(), m.id)
 	}
-	return g.breaker.spend(m.id, m.Envelope.Attempts, waited) && fault.Kind != Throttled
+	return g.breaker.spend(m.id, m.Attempts(), waited) && fault.Kind != Throttled
 }
 
 // delay returns when a message comes again that spends no attempt. While the breaker is open it comes after the probe,
@@ -405,7 +418,7 @@ func (g *Guard) delay(m message, fault Fault) time.Duration {
 		return time.Second
 	}
 	if fault.Alone {
-		return worker.RetryDelay(m.Envelope.HandBacks+m.Envelope.Attempts+1, m.id)
+		return worker.RetryDelay(m.HandBacks()+m.Attempts()+1, m.id)
 	}
-	return worker.RetryDelay(m.Envelope.Attempts+failures, m.id)
+	return worker.RetryDelay(m.Attempts()+failures, m.id)
 }

@@ -11,19 +11,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/millrace-go/millrace/internal/post"
 )
 
 const keyHeader = "Idempotency-Key"
 
 // Transport returns a transport for the clients of calls under [Guard.Do]. It notes whether a request was sent before
 // it failed, and [HTTP] finds that in the error. If the service is Repeatable, it gives each request whose method isn't
-// safe the message's ID as Idempotency-Key, unless the request has a key. Outside of a handler it sets none. base
-// defaults to http.DefaultTransport.
+// safe an Idempotency-Key, unless the request has one. The key is the message's ID or, in an agent of a process,
+// process.Key, which all attempts have. Outside of a handler it sets none. base defaults to http.DefaultTransport.
 //
-// The key is the same for all requests of a message. If the service doesn't tell them apart by their addresses, set
-// keys of your own. A key lets net/http itself repeat a request whose connection broke, so only a Repeatable service
+// The key is the same for all requests of a message. If the service doesn't tell them apart by their addresses, use
+// [Keyed]. A key lets net/http itself repeat a request whose connection broke, so only a Repeatable service
 // gets one. A transport around this one that changes a body changes GetBody, too.
 func (g *Guard) Transport(base http.RoundTripper) http.RoundTripper {
 	if base == nil {
@@ -92,12 +90,12 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		WroteHeaders: func() { sent.Store(true) },
 	})
 	out := r.WithContext(ctx)
-	if h, ok := post.HandlingUnder(ctx); ok && t.guard.cfg.Repeatable && !isRepeatable(r) {
+	if key := messageOf(ctx).key; key != "" && t.guard.cfg.Repeatable && !isRepeatable(r) {
 		out.Header = r.Header.Clone()
 		if out.Header == nil {
 			out.Header = http.Header{}
 		}
-		out.Header.Set(keyHeader, h.Envelope.ID)
+		out.Header.Set(keyHeader, key)
 	}
 	if r.GetBody != nil && r.Body != nil && r.Body != http.NoBody { // a call that is repeated may give the same request
 		if body, err := r.GetBody(); err == nil {

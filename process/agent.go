@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
@@ -89,7 +90,8 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 	if b.Within > 0 {
 		limit = min(limit, b.Within)
 	}
-	ctx, cancel := right.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
+	ctx = post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
+	ctx, cancel := right.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
 	defer h.showSlow(b).Stop()
 	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(ctx, n, b) }); lost != nil {
@@ -130,7 +132,7 @@ func (h *host) node(ctx context.Context, b flow.Begin) (*flow.Node, error) {
 // askedLater returns the begin of an attempt that is to come later. It is a message of its own, so a second delivery
 // still means that a worker has died with the first.
 func askedLater(b flow.Begin, after time.Duration) channel.Message {
-	b.Later = true
+	b.Later, b.HandBacks = true, b.HandBacks+1
 	after = min(max(after, time.Millisecond), channel.MaxDelay)
 	if b.Within > 0 {
 		b.Within = max(b.Within-after, time.Millisecond)

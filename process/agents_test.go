@@ -3,6 +3,7 @@ package process_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
@@ -188,6 +191,64 @@ func TestKeyIsTheSameForAllAttempts(t *testing.T) {
 		l.app.Advance(10 * time.Minute)
 		if all := keys["ai"]; len(slices.Compact(slices.Clone(all))) != 2 {
 			l.t.Errorf("after another run: got the keys %q of a, want two", all)
+		}
+	})
+}
+
+// told is a command that an agent sends.
+type told struct{ What string }
+
+func (told) Kind() channel.Kind { return "test.told.v1" }
+
+// Law 9. The messages that an agent sends have the same IDs in each attempt: they follow from the step's key. Items and
+// undos have keys of their own.
+func TestWhatAnAgentSendsIsOneMessage(t *testing.T) {
+	var mu sync.Mutex
+	ids := map[string]map[string]bool{} // by content; under mu
+	eachOf(t, func(c *crew) millracetest.Program {
+		send := func(ctx context.Context, what string) error {
+			if err := channel.Send(ctx, told{what}); err != nil || process.Attempt(ctx) < 3 {
+				return errors.Join(errors.New("503"), err)
+			}
+			return nil
+		}
+		plan := func(p *process.Plan[note]) {
+			process.Do(p, "a", func(ctx context.Context, _ note) (string, error) { return "a", send(ctx, "a "+process.ID(ctx)) }, note.add).
+				Undo(func(ctx context.Context, _ note, _ string) error { return send(ctx, "undo "+process.ID(ctx)) })
+			process.Each(p, "each", func(note) []string { return []string{"x", "y"} },
+				func(ctx context.Context, _ string) (string, error) { return "", send(ctx, "items "+process.ID(ctx)) }, nil)
+			c.do(p, "b")
+		}
+		return millracetest.Program{
+			Routes: func() (*channel.Routes, error) {
+				return channel.NewRoutes(process.Route(planName), channel.Command[told]("told"))
+			},
+			Register: func(h *handlers.Registry) error {
+				handlers.React(h, "told", func(ctx context.Context, m told) error {
+					e, _, _ := channel.Handled(ctx)
+					mu.Lock()
+					defer mu.Unlock()
+					if ids[m.What] == nil {
+						ids[m.What] = map[string]bool{}
+					}
+					ids[m.What][e.ID] = true
+					return nil
+				})
+				return process.Register(h, planName, process.Version(1, plan))
+			},
+		}
+	}, func(l *lab) {
+		id := fmt.Sprintf("i-%v", l.steps)
+		l.when("b", func(context.Context) (string, error) { return "", process.Refuse(errors.New("no")) })
+		l.start(id)
+		l.app.Advance(10 * time.Minute)
+		l.want(id, process.Aborted, "a")
+		mu.Lock()
+		defer mu.Unlock()
+		for what, n := range map[string]int{"a " + id: 1, "undo " + id: 1, "items " + id: 2} {
+			if len(ids[what]) != n {
+				l.t.Errorf("%s: %d messages, want %d", what, len(ids[what]), n)
+			}
 		}
 	})
 }

@@ -59,8 +59,9 @@
 //  7. Deadline, success, failure, cancel: the first one folded decides.
 //  8. Attempts are counted by the document. An agent's error is a message. The counters of queues catch agents that
 //     kill their workers, and then the attempt has failed.
-//  9. An agent is called at least once; its key is always the same. Its context ends at the earliest of Try, Within,
-//     and the loss of its message. While it goes on all the same, its process doesn't call it again.
+//  9. An agent is called at least once; its key is always the same. Messages that it sends have the same IDs in each
+//     attempt, and package guard makes its calls by the key. Its context ends at the earliest of Try, Within, and the
+//     loss of its message. While it goes on all the same, its process doesn't call it again.
 //  10. Undo goes in the reverse order of ending; steps of different branches of an [All] are undone side by side. An
 //     undo has attempts and a deadline of its own, and can't be cancelled. One that fails for good makes the instance
 //     stuck.

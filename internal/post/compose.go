@@ -189,7 +189,8 @@ func ComposeAs(id string, m Message, source string, now time.Time) (Envelope, er
 
 // ComposeUnder makes the envelope of a message that is sent while another is handled. A handler that runs again repeats
 // the same IDs. So an ID depends on the handled message, the content and the delay, and on no clock or order of sends:
-// handlers may send from several goroutines.
+// handlers may send from several goroutines. Where several messages ask for the same work, an ID depends on the work's
+// key instead.
 func ComposeUnder(h *Handling, m Message, source string, now time.Time) (Envelope, error) {
 	e, when, err := draft(m, source, now)
 	if err != nil {
@@ -204,12 +205,20 @@ func ComposeUnder(h *Handling, m Message, source string, now time.Time) (Envelop
 	if e.ID == "" {
 		sum := sha256.Sum256(e.Data)
 		content := string(e.Kind) + "\x00" + string(sum[:]) + when.String()
-		e.derive(parent, born, "sent by", h.Queue, content, strconv.Itoa(h.CountSent(content)))
+		e.derive(h.origin(), born, "sent by", h.Queue, content, strconv.Itoa(h.CountSent(content)))
 	} else {
 		e.count(born, when)
 	}
 	e.Follow(parent)
 	return e, nil
+}
+
+// origin returns the envelope from which the IDs of what a handler sends follow.
+func (h *Handling) origin() *Envelope {
+	if h.work.Key == "" {
+		return &h.Envelope
+	}
+	return &Envelope{ID: h.work.Key}
 }
 
 // ComposeEmission makes the envelope of a message that a document emits, the n-th of those that the parent brought

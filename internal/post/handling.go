@@ -1,6 +1,7 @@
 package post
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"sync"
@@ -15,6 +16,7 @@ type Handling struct {
 
 	Deliveries int // how often the message was delivered, with this time; 0: nobody has counted
 
+	work   Work
 	doubts *atomic.Int32 // see Doubt; nil: nobody asks
 	mu     sync.Mutex
 	sent   map[string]int
@@ -40,6 +42,34 @@ func (h *Handling) Doubt(by int32) {
 		h.doubts.Add(by)
 	}
 }
+
+// Work is what several messages ask for, one after the other, such as the attempts at a step of a process.
+type Work struct {
+	Key       string // of the work, the same in all of its messages
+	Attempts  int    // that were made by earlier messages
+	HandBacks int    // of earlier messages: they spent no attempt
+}
+
+// WithWork returns the context of a handler whose message is one of several that ask for the same work.
+func WithWork(ctx context.Context, w Work) context.Context {
+	h, ok := HandlingUnder(ctx)
+	if !ok {
+		return ctx
+	}
+	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: h.Envelope, Queue: h.Queue, Channels: h.Channels, Deliveries: h.Deliveries, doubts: h.doubts, work: w})
+}
+
+// Key returns what a repeat is recognised by: the key of the work, or else the message's ID.
+func (h *Handling) Key() string { return cmp.Or(h.work.Key, h.Envelope.ID) }
+
+// Attempts returns how many attempts at the work have failed.
+func (h *Handling) Attempts() int { return h.work.Attempts + h.Envelope.Attempts }
+
+// HandBacks returns how often the work was put off.
+func (h *Handling) HandBacks() int { return h.work.HandBacks + h.Envelope.HandBacks }
+
+// Again reports that a handler may have had the work before.
+func (h *Handling) Again() bool { return h.Deliveries > 1 || h.work.Attempts+h.work.HandBacks > 0 }
 
 type mostKey struct{}
 

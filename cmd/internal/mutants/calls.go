@@ -12,6 +12,22 @@ func guardedCalls() []mutant {
 			test: "TestLaw11AHangRepeatsNoCall",
 		},
 		{
+			name: "each attempt of an agent calls with a key of its own",
+			file: "guard/guard.go",
+			old:  "	return message{h, h.Key(), cmp.Or(key, h.Key())}",
+			new:  "	return message{h, h.Key(), cmp.Or(key, h.Envelope.ID)}",
+			by:   "guard",
+			test: "TestLaw11AnAgentsKeyIsThatOfItsStep",
+		},
+		{
+			name: "each attempt of an agent is another message to a breaker",
+			file: "guard/guard.go",
+			old:  "	return message{h, h.Key(), cmp.Or(key, h.Key())}",
+			new:  "	return message{h, h.Envelope.ID, cmp.Or(key, h.Key())}",
+			by:   "guard",
+			test: "TestLaw3AnAgentsAttemptsAreOneMessage",
+		},
+		{
 			name: "a handler whose goroutine ends leaves no doubt",
 			file: "handlers/delivery.go",
 			old:  "	case !r.returned && d.doubts.Load() > 0:\n		return Poison(ReasonOutcomeUnknown, r.fault)\n",

@@ -323,8 +323,16 @@ func promises() []mutant {
 		{
 			name: "what a reaction sends has a new ID each time",
 			file: "internal/post/compose.go",
-			old:  "		e.derive(parent, born, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))\n",
+			old:  "		e.derive(h.origin(), born, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))\n",
 			new:  "		e.ID = NewID() + strconv.Itoa(h.CountSent(content))[:0]\n",
+		},
+		{
+			name: "what an agent sends has a new ID in each attempt",
+			file: "internal/post/compose.go",
+			old:  "	if h.work.Key == \"\" {\n		return &h.Envelope",
+			new:  "	if true {\n		return &h.Envelope",
+			by:   "process",
+			test: "TestWhatAnAgentSendsIsOneMessage",
 		},
 		// The simulation's power never fails, and its transactions do not.
 		{

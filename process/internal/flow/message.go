@@ -171,24 +171,25 @@ func (m Act) Subject() string { return m.ID }
 
 // Begin asks an agent to do a step, an item of a fan, or an undo.
 type Begin struct {
-	Plan    string         `json:"plan"`
-	Queue   string         `json:"queue,omitempty"` // of the agents; empty: the plan's own
-	ID      string         `json:"id"`
-	Version int            `json:"version"`
-	Part    string         `json:"part,omitempty"`
-	Path    string         `json:"path"`
-	Name    string         `json:"name"`
-	Run     int            `json:"run,omitzero"`
-	Attempt int            `json:"attempt"`
-	Item    *int           `json:"item,omitempty"`
-	Undo    int            `json:"undo,omitzero"`
-	List    bool           `json:"list,omitzero"`
-	Later   bool           `json:"later,omitzero"` // its agent has said Later
-	Key     string         `json:"key"`
-	Within  time.Duration  `json:"within,omitzero"` // what is left until the step's deadline; 0: none
-	State   jsontext.Value `json:"state,omitempty"`
-	Input   jsontext.Value `json:"input,omitempty"`  // the item, or where a list goes on
-	Result  jsontext.Value `json:"result,omitempty"` // of an undo: what is to be undone
+	Plan      string         `json:"plan"`
+	Queue     string         `json:"queue,omitempty"` // of the agents; empty: the plan's own
+	ID        string         `json:"id"`
+	Version   int            `json:"version"`
+	Part      string         `json:"part,omitempty"`
+	Path      string         `json:"path"`
+	Name      string         `json:"name"`
+	Run       int            `json:"run,omitzero"`
+	Attempt   int            `json:"attempt"`
+	Item      *int           `json:"item,omitempty"`
+	Undo      int            `json:"undo,omitzero"`
+	List      bool           `json:"list,omitzero"`
+	Later     bool           `json:"later,omitzero"` // its agent has said Later
+	Key       string         `json:"key"`
+	HandBacks int            `json:"handbacks,omitzero"` // how often its agent has said so
+	Within    time.Duration  `json:"within,omitzero"`    // what is left until the step's deadline; 0: none
+	State     jsontext.Value `json:"state,omitempty"`
+	Input     jsontext.Value `json:"input,omitempty"`  // the item, or where a list goes on
+	Result    jsontext.Value `json:"result,omitempty"` // of an undo: what is to be undone
 }
 
 // Kind is the kind of the plan's begins to that queue.
