@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -58,6 +59,9 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	limit := n.Try
 	if b.Within > 0 {
 		limit = min(limit, b.Within)
+	}
+	if m, ok := post.HandlingUnder(ctx); ok {
+		m.Limit = limit
 	}
 	inner, cancel := context.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
