@@ -202,18 +202,17 @@ func (b *breaker) end(p permit, told outcome, err error, after time.Duration) {
 	} else if text != "" {
 		b.last = text
 	}
+	late := false
 	if p.place != nil {
 		p.place.timer.Stop()
-		if p.place.over {
-			return
-		}
-		p.place.over = true
+		late, p.place.over = p.place.over, true
 	}
-	if told == throttled {
+	switch {
+	case told == throttled: // what a service asks for holds, however late
 		b.throttle(after, now)
-		return
+	case !late: // else it was counted when its place ended
+		b.count(p, told, now)
 	}
-	b.count(p, told, now)
 }
 
 // count counts a call in the state that it began in. Later it changes nothing any more.
@@ -247,7 +246,7 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 			b.open(0)
 		default:
 			b.heard = append(b.heard, event{kind: unknown})
-			b.move(due)
+			b.shutOff(b.probe.First) // or such probes would come one after the other, without a pause
 		}
 	case ramping:
 		b.running--

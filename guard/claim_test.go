@@ -50,6 +50,8 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 				}))
 				f.claim(t.Context())
 				if told == neutral {
+					time.Sleep(2 * time.Second) // until the next probe
+					f.claim(t.Context())
 					p, _, _ := b.begin("second")
 					b.end(p, success, nil, 0)
 				}

@@ -35,8 +35,9 @@ type Config struct {
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
 	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it: the
-	// end of the handler's own context tells nothing about the service. [NoTimeout] leaves it to that context, so a
-	// service that hangs never opens the breaker. Defaults to 1 minute.
+	// end of the handler's own context tells nothing about the service. Neither does the end of a deadline that a caller
+	// has set itself, if it leaves the call less than a quarter of Timeout, or of all that the handler has. [NoTimeout]
+	// leaves it to the handler's context, so a service that hangs never opens the breaker. Defaults to 1 minute.
 	Timeout time.Duration
 
 	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by

@@ -37,6 +37,9 @@
 // that handlers.ReactOnce meets: an operator decides. A retry from the poison queue calls again; Verify is asked first.
 // The same holds for a call that a worker cuts off when it stops, but it says nothing of the service.
 //
+// A call that panics has failed: it is Transient and NotInPlace, or Unknown if its time is over or Transport has sent a
+// request that may be done. Code that passes over an error often panics because the answer is missing.
+//
 // A call is repeated within its handler once, after at most 250 milliseconds, and only within a budget of a tenth of
 // all calls, and while other messages don't fail as well. Everything else is another delivery.
 //
@@ -103,7 +106,8 @@
 //  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
 //     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker, nor can one step of a process in all its attempts, nor can fewer than 5
-//     in all processes together. It can't keep it open while others wait: the next probe is another one.
+//     in all processes together. It can't keep it open while others wait: the next probe is another one. Nor can a
+//     caller's own deadline that leaves its calls less than a quarter of Timeout.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
 //     open stays shut to itself. Without rings nobody may have said that its calls are done, so one process in trouble
@@ -118,7 +122,8 @@
 //     fails, the breaker and the limits are the process's own. A document that can't be read may have been that of an
 //     open breaker, so it counts as one. The next process that looks replaces it, and 7 seconds later a call is the
 //     probe: by then a process that was probing has said so, or has died.
-//  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. While a
+//  7. Each call's place ends: by its call, its context, a panic, or at the latest 10 seconds after Timeout. If a later
+//     answer asks to wait, all wait. A probe that tells nothing is followed by another one after Probe.First. While a
 //     breaker is shut, a timer runs that lets the next call through, and another that watches the first. The right to
 //     probe for all passes on 7 seconds after the last beat of a process that has died. It also passes on from a live
 //     one whose probe doesn't end, after twice Probe.Most and the time of a call. Handlers that hang, or do other

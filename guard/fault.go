@@ -62,7 +62,7 @@ type Fault struct {
 	// "refused by" with the guard's name.
 	Reason string
 
-	cutOff  bool // its handler was told to end
+	cutOff  bool // its handler was told to end, or its caller had left it too little time: the service isn't to blame
 	decided bool // the call has decided on its message itself
 	busy    bool // the service may be doing it now: it answered, and the message waits for After
 }

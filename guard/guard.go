@@ -90,6 +90,7 @@ func Around[M any](g *Guard, f func(context.Context, M) error) func(context.Cont
 // wrap it:
 //
 //   - a message that spends an attempt, or waits, or goes to the poison queue, has an [Error]
+//   - a call that panics makes such an error, too; outside of a handler the panic goes on
 //   - an error of f that is a verdict of package handlers is returned as it is, and so is one that comes after the end
 //     of ctx, unless the outcome of the call is unknown
 //
@@ -247,20 +248,31 @@ func (m message) doubts(unsure bool, by int32) {
 	}
 }
 
-// call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine.
+// call runs a call with a permit, and ends the permit even if the call panics or ends its goroutine. Then the call has
+// failed.
 func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Context) error) (fault Fault, err error) {
-	fault.Kind = Mine // unless the call says more
 	var sent *exchanges
+	if g.transports.Load() {
+		sent = &exchanges{again: p.again || m.Handling != nil && m.Again()}
+	}
+	within, cancel := g.cfg.within(ctx)
+	defer cancel()
 	returned := false
 	m.doubts(g.unsure, 1)
 	defer func() {
 		after := int32(-1)
-		if !returned && sent.mayBeDone() {
-			if v := recover(); v != nil {
-				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger().With(slog.String("guard", g.name)), v)
-			} else { // the handler's goroutine ends
+		if !returned {
+			var v any
+			if m.Handling != nil { // else the panic goes on
+				v = recover()
+			}
+			if v == nil && sent.mayBeDone() { // the goroutine ends
 				after = 0
 			}
+			fault, err = judgePanic(ctx, within, sent, g.unsure), panicked(ctx, g, v)
+		}
+		if fault.outcome() == failure && g.cfg.hurried(ctx, within) {
+			fault.cutOff = true
 		}
 		m.doubts(g.unsure, after)
 		g.tally.calls[fault.Kind].Add(1)
@@ -268,32 +280,38 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		p.teach(g.breaker, fault.outcome())
 		g.quota.give(p.seat)
 	}()
-	within := ctx
-	if g.cfg.Timeout != NoTimeout {
-		var cancel context.CancelFunc
-		limit := g.cfg.limit(ctx)
-		within, cancel = right.WithTimeoutCause(ctx, limit, late(limit))
-		defer cancel()
-	}
 	p.seat.until(within, g.quota.tell)
 	defer p.seat.returned() // before its context is cancelled
+	fault, err = ask(ctx, within, g, m, sent, f)
+	returned = true
+	return fault, err
+}
+
+// ask makes a call whose context is within, and judges how it ended.
+func ask(ctx, within context.Context, g *Guard, m message, sent *exchanges, f func(context.Context) error) (Fault, error) {
 	if g.cfg.Verify != nil && m.key != "" {
 		if done, err := g.cfg.Verify(within, m.key); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
 	}
-	if g.transports.Load() {
-		sent = &exchanges{again: p.again || m.Handling != nil && m.Again()}
+	if sent != nil {
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
-	err = f(within)
-	err = sent.restored(err)
-	fault = g.judge(ctx, err, false)
-	returned = true
+	err := sent.restored(f(within))
+	fault := g.judge(ctx, err, false)
 	if fault.Kind == Transient && fault.NotInPlace && sent.mayBeDone() {
 		fault = Fault{Kind: Unknown}
 	}
 	return fault, err
+}
+
+// within returns the context of a call.
+func (c *Config) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.Timeout == NoTimeout {
+		return ctx, func() {}
+	}
+	limit := c.limit(ctx)
+	return right.WithTimeoutCause(ctx, limit, late(limit))
 }
 
 // limit returns how long a call may take. It ends a little before its handler does: a service that doesn't answer is
@@ -303,6 +321,24 @@ func (c *Config) limit(ctx context.Context) time.Duration {
 		return min(c.Timeout, time.Until(end)*19/20)
 	}
 	return c.Timeout
+}
+
+// fairPart is so small a part of the time that a call may take, that the service isn't to blame where a caller leaves
+// it less.
+const fairPart = 4
+
+// hurried reports that the time of a call ran out that its caller had left too little of. Where no caller has set a
+// time of its own, it is all that a run of the handler may take.
+func (c *Config) hurried(ctx, within context.Context) bool {
+	had, out := context.Cause(within).(late)
+	if !out || ctx.Err() != nil {
+		return false
+	}
+	whole := c.Timeout
+	if h, ok := post.HandlingUnder(ctx); ok && h.Limit > 0 {
+		whole = min(whole, h.Limit)
+	}
+	return time.Duration(had) < whole/fairPart
 }
 
 // late is the cause of a call's end by its time.

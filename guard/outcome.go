@@ -2,16 +2,33 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 )
 
-// panicked returns the error of a call that has panicked after a request that may have been done.
-func panicked(ctx context.Context, log *slog.Logger, v any) error {
-	err := fmt.Errorf("panic after a request that may have been done: %v", v)
-	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+// panicked returns the error of a call that has panicked or, if v is nil, has ended its goroutine.
+func panicked(ctx context.Context, g *Guard, v any) error {
+	if v == nil {
+		return errors.New("the call panicked, or ended its goroutine")
+	}
+	err := fmt.Errorf("panic: %v", v) // survives a method of the user's that panics
+	g.logger().LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.String("guard", g.name), slog.Any("error", err), slog.String("stack", string(debug.Stack())))
 	return err
+}
+
+// judgePanic says what a call means that hasn't returned. unsure says that nobody may make a call again that had no
+// answer: a call whose answer is missing often panics.
+func judgePanic(ctx, within context.Context, sent *exchanges, unsure bool) Fault {
+	cutOff := ctx.Err() != nil
+	switch {
+	case sent.mayBeDone(), unsure && within.Err() != nil: // as for the error that it may have passed over
+		return Fault{Kind: Unknown, cutOff: cutOff}
+	case cutOff:
+		return Fault{Kind: Mine}
+	}
+	return Fault{Kind: Transient, NotInPlace: true}
 }
 
 // judge says what the error of a call means. asking says that it is the error of Verify, which may be asked again.

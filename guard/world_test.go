@@ -27,8 +27,12 @@ var (
 
 // handling is the context of a handler of the message with this ID, in its n-th delivery.
 func handling(t testing.TB, id string, n int) context.Context {
+	return handlingUnder(t.Context(), id, n)
+}
+
+func handlingUnder(ctx context.Context, id string, n int) context.Context {
 	e := channel.Envelope{ID: id, Kind: "test.job.v1", Time: time.Now()}
-	return post.WithDelivery(t.Context(), &e, "jobs", nil, n, nil)
+	return post.WithDelivery(ctx, &e, "jobs", nil, n, nil)
 }
 
 // ends is a call that ends with an error.

@@ -91,6 +91,9 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 		limit = min(limit, b.Within)
 	}
 	ctx = post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
+	if m, ok := post.HandlingUnder(ctx); ok {
+		m.Limit = limit
+	}
 	ctx, cancel := right.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
 	defer h.showSlow(b).Stop()

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Handling is what a handler's context holds about the message that it handles.
@@ -13,6 +14,8 @@ type Handling struct {
 	Envelope Envelope
 	Queue    string // the subscriber group
 	Channels any    // the *channel.Channels that the message came through, or nil
+
+	Limit time.Duration // how long this run of the handler may take; 0: not known
 
 	Deliveries int // how often the message was delivered, with this time; 0: nobody has counted
 
@@ -33,7 +36,11 @@ func WithHandling(ctx context.Context, e *Envelope, queue string, channels any) 
 
 // WithDelivery is WithHandling for a message that was delivered so often. doubts counts what [Handling.Doubt] is told.
 func WithDelivery(ctx context.Context, e *Envelope, queue string, channels any, deliveries int, doubts *atomic.Int32) context.Context {
-	return context.WithValue(ctx, handlingKey{}, &Handling{Envelope: *e, Queue: queue, Channels: channels, Deliveries: deliveries, doubts: doubts})
+	h := &Handling{Envelope: *e, Queue: queue, Channels: channels, Deliveries: deliveries, doubts: doubts}
+	if end, ok := ctx.Deadline(); ok {
+		h.Limit = time.Until(end)
+	}
+	return context.WithValue(ctx, handlingKey{}, h)
 }
 
 // Doubt tells that a call begins (1) or has ended (-1) whose effect may have happened if its handler never returns.

@@ -83,5 +83,37 @@ func guardedCalls() []mutant {
 			by:   "guard",
 			test: "TestLaw11AClientsTimeoutHidesNothing",
 		},
+		{
+			name: "a call that panics says nothing of the service",
+			file: "guard/guard.go",
+			old:  "judgePanic(ctx, within, sent, g.unsure), panicked",
+			new:  "Fault{Kind: Mine}, panicked",
+			by:   "guard",
+			test: "TestLaw1AnOutageInWhichCallsPanic",
+		},
+		{
+			name: "probes that tell nothing come one after the other",
+			file: "guard/breaker.go",
+			old:  "b.shutOff(b.probe.First)",
+			new:  "b.move(due)",
+			by:   "guard",
+			test: "TestLaw1AProbeThatDoesNotReturn",
+		},
+		{
+			name: "a caller's own short deadline opens the breaker for all",
+			file: "guard/guard.go",
+			old:  "fault.outcome() == failure && g.cfg.hurried(ctx, within)",
+			new:  "false",
+			by:   "guard",
+			test: "TestLaw3ACallersOwnDeadline",
+		},
+		{
+			name: "what a service asks for is dropped if it comes late",
+			file: "guard/breaker.go",
+			old:  "	case told == throttled: // what",
+			new:  "	case told == throttled && !late: // what",
+			by:   "guard",
+			test: "TestAnAnswerAfterThePlaceEnded",
+		},
 	}
 }
