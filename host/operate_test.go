@@ -85,8 +85,12 @@ func TestAStoreThatWasMistypedIsTheSameForProgramsAndVerbs(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := make(chan int, 1)
-		getenv := func(name string) string { return map[string]string{"MILLRACE_STORE": store, "MILLRACE_ADDR": "127.0.0.1:0\n"}[name] }
-		go func() { ended <- host.Run(ctx, host.Process{Args: args, Getenv: getenv, Stdout: out, Stderr: out}, renting()) }()
+		getenv := func(name string) string {
+			return map[string]string{"MILLRACE_STORE": store, "MILLRACE_ADDR": "127.0.0.1:0\n"}[name]
+		}
+		go func() {
+			ended <- host.Run(ctx, host.Process{Args: args, Getenv: getenv, Stdout: out, Stderr: out}, renting())
+		}()
 		if len(args) == 0 && !strings.Contains(store, "~") {
 			out.line(t, "http://")
 			cancel()
