@@ -19,7 +19,8 @@ type Message interface {
 }
 
 // Identified is a message that chooses its own ID: 1 to 128 bytes without control characters. Two messages with the
-// same ID count as one. For an empty ID the channel makes one.
+// same ID count as one for receivers that remember IDs; the package's first law names them. For an empty ID the channel
+// makes one.
 //
 // An ID that is a UUIDv7 states the time of the message (see [IDAt]). A message that arrives more than 30 days after
 // that time can't be judged any more. So a message that may be sent long after the time in an ID (a cancellation) needs

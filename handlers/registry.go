@@ -167,7 +167,10 @@ func (h *Handler) Name() string { return h.name }
 func (h *Handler) Kind() channel.Kind { return h.kind }
 
 // React registers a reaction of a subscriber group to a kind. The group's queue must be among the kind's
-// routes. See [ReactOnce] for effects that should not be repeated.
+// routes.
+//
+// It remembers no message. So it runs for every copy of one, and it doesn't check whether two messages with one ID have
+// the same content: it runs for both. [ReactOnce] checks that, and is for effects that should not be repeated.
 func React[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
 	reaction(r, group, watched(r, false, f))
 }

@@ -18,7 +18,7 @@ import (
 //
 //   - The messages are sent if f returns no error, and only then. With middleware they are sent after the outermost one
 //     has returned nil; where Next ran more than once, those of the last run are sent.
-//   - f has effects and may run again, like any reaction. The messages of a repeat have the same IDs, as those of
+//   - f has effects and may run again, like any reaction, and as [React] it compares no contents. The messages of a repeat have the same IDs, as those of
 //     channel.Send have under a handler's context. So a copy is a repeat that the next stage recognises.
 //   - emits has a value of every type of message that f can return, as for [Decide].
 //   - Messages that can't be sent are a failed attempt: one that is too large for the store, say.

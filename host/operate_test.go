@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -72,5 +73,43 @@ func TestOperatorsVerbs(t *testing.T) {
 		if code := host.Run(t.Context(), host.Process{Args: strings.Fields(c.args), Getenv: getenv, Stdout: &out, Stderr: &out}, p); code != c.code || !strings.Contains(out.String(), c.want) {
 			t.Errorf("shop %s: got exit code %d and\n%s\nwant %d and %q", c.args, code, &out, c.code, c.want)
 		}
+	}
+}
+
+// A variable from a file may have a line break at its end, and no shell replaces a ~ in it. Programs and verbs take it
+// alike: the one is no part of the name, and the other makes no file.
+func TestAStoreThatWasMistypedIsTheSameForProgramsAndVerbs(t *testing.T) {
+	t.Chdir(t.TempDir())
+	run := func(store string, args ...string) (int, string) {
+		out := newOutput()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan int, 1)
+		getenv := func(name string) string {
+			return map[string]string{"MILLRACE_STORE": store, "MILLRACE_ADDR": "127.0.0.1:0\n"}[name]
+		}
+		go func() {
+			ended <- host.Run(ctx, host.Process{Args: args, Getenv: getenv, Stdout: out, Stderr: out}, renting())
+		}()
+		if len(args) == 0 && !strings.Contains(store, "~") {
+			out.line(t, "http://")
+			cancel()
+		}
+		return <-ended, out.String()
+	}
+	for _, args := range [][]string{nil, {"queues"}, {"doctor"}} {
+		if code, out := run("sqlite:~/x.db\n", args...); code != host.ExitUsage || !strings.Contains(out, `path "~/x.db" begins with a ~, which only a shell replaces`) {
+			t.Errorf("%q: got exit code %d and %s", args, code, out)
+		}
+		if code, out := run("sqlite:data/x.db\n", args...); code == host.ExitUsage || code == host.ExitError {
+			t.Errorf("%q: got exit code %d and %s, want the store data/x.db", args, code, out)
+		}
+	}
+	made, err := filepath.Glob("*")
+	if err != nil || !slices.Equal(made, []string{"data"}) {
+		t.Errorf("got %q, error %v; want the folder data alone", made, err)
+	}
+	if made, err = filepath.Glob("data/*.db*"); err != nil || len(made) == 0 || made[0] != "data/x.db" {
+		t.Errorf("got %q, error %v; want data/x.db", made, err)
 	}
 }

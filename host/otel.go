@@ -73,11 +73,12 @@ func (s *service) resource(ctx context.Context, log *slog.Logger) *resource.Reso
 // tracesEndpoint reads the environment. It returns where spans go; nowhere is "". An error shows no value, because a
 // URL may be secret.
 func tracesEndpoint(getenv func(string) string) (string, error) {
-	exporter := getenv("OTEL_TRACES_EXPORTER")
-	if strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || exporter == "none" {
+	get := func(name string) string { return strings.TrimSpace(getenv(name)) } // as for the flags
+	exporter := get("OTEL_TRACES_EXPORTER")
+	if strings.EqualFold(get("OTEL_SDK_DISABLED"), "true") || exporter == "none" {
 		return "", nil
 	}
-	endpoint, base := getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
+	endpoint, base := get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), get("OTEL_EXPORTER_OTLP_ENDPOINT")
 	if endpoint == "" && base != "" {
 		endpoint = strings.TrimSuffix(base, "/") + "/v1/traces"
 	}
@@ -91,7 +92,7 @@ func tracesEndpoint(getenv func(string) string) (string, error) {
 	if endpoint == "" {
 		return "", nil
 	}
-	switch cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL")) {
+	switch cmp.Or(get("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), get("OTEL_EXPORTER_OTLP_PROTOCOL")) {
 	case "", "http/protobuf", "http/json":
 	default:
 		return "", errors.New("OTEL_EXPORTER_OTLP_PROTOCOL: this program sends over HTTP; use http/protobuf, and the collector's endpoint for HTTP, which often has port 4318")

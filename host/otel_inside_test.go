@@ -31,6 +31,7 @@ func TestTheEnvironmentSaysWhereSpansGo(t *testing.T) {
 	}{
 		"nothing":           {},
 		"a collector":       {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, want: "http://c:4318/v1/traces"},
+		"a line break":      {env: env{"OTEL_TRACES_EXPORTER": "otlp\n", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318\n"}, want: "http://c:4318/v1/traces"},
 		"below a path":      {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c/otlp/"}, want: "https://c/otlp/v1/traces"},
 		"for traces":        {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://d/x"}, want: "http://d/x"},
 		"the default":       {env: env{"OTEL_TRACES_EXPORTER": "otlp"}, want: "http://localhost:4318/v1/traces"},

@@ -96,7 +96,7 @@ func lookUp(ref string) (string, error) {
 		if !found {
 			return "", fmt.Errorf("%w: this node has no such environment variable", storage.ErrInvalid)
 		}
-		return value, nil
+		return bareSecret(value), nil
 	}
 	f, err := os.Open(strings.TrimPrefix(ref, "file:"))
 	if err != nil {
@@ -109,8 +109,11 @@ func lookUp(ref string) (string, error) {
 	if len(data) > maxSecret {
 		return "", fmt.Errorf("%w: it has more than %d bytes", storage.ErrTooLarge, maxSecret)
 	}
-	return strings.TrimRight(string(data), "\r\n"), nil
+	return bareSecret(string(data)), nil
 }
+
+// bareSecret is a secret without the line break that echo and editors put behind it.
+func bareSecret(text string) string { return strings.TrimRight(text, "\r\n") }
 
 // secretsOf calls f for each secret in a value, with its path.
 func secretsOf(v reflect.Value, path string, f func(path string, s Secret)) {

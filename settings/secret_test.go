@@ -60,6 +60,23 @@ func TestASecretIsNeitherStoredNorPrinted(t *testing.T) {
 	})
 }
 
+// The line break that echo and editors put behind a secret is no part of it, in a variable as little as in a file.
+func TestASecretHasNoLineBreakAtItsEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	must(t, os.WriteFile(path, []byte(hidden+"\r\n"), 0o600))
+	t.Setenv("A_SECRET", hidden+"\n")
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := node(t, s, settings.Config{Name: "a"})
+		for _, ref := range []string{"file:" + path, "env:A_SECRET"} {
+			_, err := a.Propose(t.Context(), ada, func(s *shop) { s.Key = settings.SecretAt(ref) })
+			must(t, err)
+			if got := a.Now().Key.Value(); got != hidden {
+				t.Errorf("%s: got %q, want %q", ref, got, hidden)
+			}
+		}
+	})
+}
+
 // A text that is no reference may be a secret by mistake: it is refused before it is stored, and not repeated.
 func TestASecretInPlaceOfItsReferenceIsRefused(t *testing.T) {
 	t.Parallel()

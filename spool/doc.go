@@ -32,8 +32,8 @@
 //     within 2 and 10 seconds: the disk may hang, and another tool may have locked the file. While the store is known
 //     to be away, Send doesn't try it unless the spool takes nothing; Run does.
 //  2. The same message: the file has the whole envelope. ID, time, due time, trace, correlation and content are those
-//     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID, and has its
-//     effect once.
+//     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID:
+//     documents and handlers.ReactOnce take it once.
 //  3. Order: of messages for the same queues, Run sends the oldest first, in batches. A Send that begins while messages
 //     wait lines up behind them, although the store may be back. So a message doesn't overtake another one whose Send
 //     had returned. There are three exceptions: a spool that takes nothing lets messages past; a message that was set
@@ -57,7 +57,7 @@
 //     A Send that returns an error leaves nothing in the file. Where a write may have had its effect all the same, Run
 //     deletes the entry, until the file answers. If it doesn't before Close, or the program is killed, the next start
 //     may send the messages. So an error, such as a 503 to a client, means that the outcome is unknown, as without a
-//     spool. Repeat the Send with the same IDs: it has its effect once.
+//     spool. Repeat the Send with the same IDs; package channel says who takes them once.
 //  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which

@@ -206,6 +206,8 @@ func TestLaw7OpenRefuses(t *testing.T) {
 		text string
 	}{
 		"no path":     {"", c, Config{}, storage.ErrInvalid, "want that of a file"},
+		"line break":  {filepath.Join(dir, "x\n"), c, Config{}, storage.ErrInvalid, "line break"},
+		"no shell":    {"~/x", c, Config{}, storage.ErrInvalid, "only a shell replaces"},
 		"parameters":  {filepath.Join(dir, "x?sync=normal"), c, Config{}, storage.ErrInvalid, "without a question mark"},
 		"a folder":    {dir, c, Config{}, storage.ErrInvalid, "it is a folder"},
 		"no database": {junk, c, Config{}, storage.ErrInvalid, "not an SQLite database"},

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/flock"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // ErrInUse says that another program has the file open as its spool.
@@ -19,9 +20,15 @@ var ErrInUse = errors.New("the spool is in use by another program: give each its
 // realPath returns the path of a file, which need not be there, without links. So the file has one lock, whatever names
 // lead to it.
 func realPath(path string) (string, error) {
+	if path == "" || strings.Contains(path, "?") { // it would begin the parameters of the driver
+		return "", fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
+	}
+	if _, err := sqlite.File("sqlite:" + path); err != nil {
+		return "", fmt.Errorf("spool: %w", err)
+	}
 	file, err := filepath.Abs(path)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("spool: %w: path %s: %w", storage.ErrInvalid, storage.Quote(path), err)
 	}
 	if real, err := filepath.EvalSymlinks(file); err == nil {
 		return real, nil

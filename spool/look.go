@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -71,6 +70,10 @@ func Release(ctx context.Context, path string) error {
 
 // withFile opens the file of a spool for a moment, and leaves an empty file as it is.
 func withFile(ctx context.Context, path string, do func(file string, local *storage.Store) error) (err error) {
+	file, err := realPath(path)
+	if err != nil {
+		return err
+	}
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -78,20 +81,12 @@ func withFile(ctx context.Context, path string, do func(file string, local *stor
 	case info.Size() == 0:
 		return nil // the driver would make a database of it
 	}
-	file, err := realPath(path)
-	if err != nil || strings.Contains(path, "?") {
-		return badPath(path)
-	}
 	local, err := sqlite.ForSpool(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
 	return do(file, local)
-}
-
-func badPath(path string) error {
-	return fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
 }
 
 func notASpool(file, key string) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -126,8 +125,8 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 		return nil, fmt.Errorf("spool: %w: there are no channels: check the error of channel.New", storage.ErrInvalid)
 	}
 	file, err := realPath(path)
-	if err != nil || path == "" || strings.Contains(path, "?") { // a ? would begin the parameters of the driver
-		return nil, badPath(path)
+	if err != nil {
+		return nil, err
 	}
 	lock, err := lockFile(file)
 	if err != nil {

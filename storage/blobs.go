@@ -59,12 +59,18 @@ func (b *Blobs) Delete(ctx context.Context, key string, cond Condition) error {
 // List yields the blobs whose keys begin with prefix, in byte order. It reads in pages as the loop goes on, so it is no
 // snapshot; an error is yielded last and once.
 func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[BlobInfo, error] {
+	return b.ListAfter(ctx, prefix, "")
+}
+
+// ListAfter is List from the first key that is above another, as from the last one of the page before. SQLite goes there
+// at once. Azure Storage is asked for all keys before it, too, 5,000 for each request.
+func (b *Blobs) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[BlobInfo, error] {
 	return func(yield func(BlobInfo, error) bool) {
 		if err := b.ready(ctx, nil); err != nil {
 			yield(BlobInfo{}, b.fail("list", err))
 			return
 		}
-		for info, err := range b.d.List(ctx, prefix) {
+		for info, err := range b.d.List(ctx, prefix, after) {
 			if err != nil {
 				yield(BlobInfo{}, b.fail("list", err))
 				return

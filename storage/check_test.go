@@ -134,7 +134,7 @@ func (b scriptBlobs) Put(context.Context, string, []byte, driver.Condition) (dri
 func (b scriptBlobs) Delete(context.Context, string, driver.Condition) error {
 	return b.s.do("delete blob")
 }
-func (b scriptBlobs) List(context.Context, string) iter.Seq2[driver.BlobInfo, error] {
+func (b scriptBlobs) List(context.Context, string, string) iter.Seq2[driver.BlobInfo, error] {
 	return scripted[driver.BlobInfo](b.s, "list")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -92,6 +93,15 @@ func (v *View[V]) Name() string { return v.docs.Name() }
 
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (v *View[V]) Check() error { return v.docs.Check() }
+
+// Keys yields the keys of all documents, in byte order: of those that have folded an event.
+func (v *View[V]) Keys(ctx context.Context) iter.Seq2[string, error] { return v.docs.Keys(ctx) }
+
+// KeysAfter yields the keys that begin with prefix, in byte order, from the first one that is above after: a page of a
+// list. See [values.Collection.KeysAfter]. A document that is deleted meanwhile is read as its initial view.
+func (v *View[V]) KeysAfter(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return v.docs.KeysAfter(ctx, prefix, after)
+}
 
 // Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
 // handlers.Decide for what it may change.

@@ -113,11 +113,11 @@ func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) e
 	}))
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
+func (b *blobs) List(ctx context.Context, prefix, after string) iter.Seq2[driver.BlobInfo, error] {
 	return pages(ctx, pageOfBlobs, func(from string, most int) (page []driver.BlobInfo, next string, err error) {
 		err = b.c.do(ctx, b.request("list", "", b.c.s.latency.read, func(container map[string]*blobData) error {
 			for _, key := range slices.Sorted(maps.Keys(container)) {
-				if !strings.HasPrefix(key, prefix) || key < from {
+				if !strings.HasPrefix(key, prefix) || key < from || key <= after {
 					continue
 				}
 				if len(page) == most {

@@ -250,7 +250,7 @@ func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) e
 	})
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
+func (b *blobs) List(ctx context.Context, prefix, after string) iter.Seq2[driver.BlobInfo, error] {
 	return func(yield func(driver.BlobInfo, error) bool) {
 		p := b.c.NewListBlobsFlatPager(&container.ListBlobsFlatOptions{Prefix: to.Ptr(encodeKey(prefix))})
 		for p.More() {
@@ -278,6 +278,9 @@ func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobIn
 				if ctx.Err() != nil {
 					yield(driver.BlobInfo{}, context.Cause(ctx))
 					return
+				}
+				if info.Key <= after { // a listing can begin at a marker of the service only, and a key is none
+					continue
 				}
 				if !yield(info, nil) {
 					return

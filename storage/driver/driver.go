@@ -143,9 +143,9 @@ type Blobs interface {
 	// IfMatch is.
 	Delete(ctx context.Context, key string, cond Condition) error
 
-	// List yields the blobs whose keys begin with prefix, in byte order. It reads in pages as the loop
-	// goes on, so it is no snapshot; an error is yielded last and once.
-	List(ctx context.Context, prefix string) iter.Seq2[BlobInfo, error]
+	// List yields the blobs whose keys begin with prefix and are above after, in byte order. It reads in pages as the loop
+	// goes on, so it is no snapshot; an error is yielded last and once. Both are compared, not checked.
+	List(ctx context.Context, prefix, after string) iter.Seq2[BlobInfo, error]
 }
 
 // A Row is a small record under a partition and a row key.

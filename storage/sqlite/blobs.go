@@ -89,8 +89,12 @@ func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) e
 	})
 }
 
-func (b *blobs) List(ctx context.Context, prefix string) iter.Seq2[driver.BlobInfo, error] {
-	return pages(ctx, b.s.db, prefix,
+func (b *blobs) List(ctx context.Context, prefix, after string) iter.Seq2[driver.BlobInfo, error] {
+	from := prefix
+	if after != "" {
+		from = max(prefix, after+"\x00")
+	}
+	return pages(ctx, b.s.db, from,
 		func(c *engine.Conn, from string) ([]driver.BlobInfo, string, bool, error) {
 			b.s.count("list", "blob", b.name)
 			return b.page(c, prefix, from)

@@ -33,7 +33,7 @@ func everyCall(t *testing.T, s *store, receipt storage.Receipt) map[string]error
 	_, errs["get blob"] = b.Get(ctx, "key", "")
 	_, errs["put blob"] = b.Put(ctx, "key", []byte("late"), storage.Condition{})
 	errs["delete blob"] = b.Delete(ctx, "key", storage.Condition{})
-	for _, err := range b.List(ctx, "") {
+	for _, err := range b.List(ctx, "", "") {
 		errs["list blobs"] = err
 	}
 	_, errs["get row"] = rows.Get(ctx, "p", "k")

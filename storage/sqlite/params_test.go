@@ -46,7 +46,7 @@ func TestParse(t *testing.T) {
 		"azure://account?prefix=a":         "sqlite:relative/path",
 		"postgres://user@host/a":           "sqlite:relative/path",
 		"file:a.db":                        "sqlite:relative/path",
-		"a\x00b":                           "zero byte",
+		"a\x00b":                           "control character",
 		"data/":                            "folder",
 		"a.db?sync=off":                    "sync=full|normal",
 		"a.db?sync":                        "sync=full|normal",
@@ -62,6 +62,32 @@ func TestParse(t *testing.T) {
 		_, err := parse(rest)
 		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("parse(%q): got error %v; want one that says %q", rest, err, want)
+		}
+	}
+}
+
+// A path from a file of variables or from a secret may not be what was meant. No file of that name is made, and the
+// error says what was probably meant.
+func TestPathThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"x.db\n": `want "x.db"`, "x.db\r\n": `want "x.db"`, "x.db ": `want "x.db"`, " x.db": `want "x.db"`, "x.db\u00a0": `want "x.db"`,
+		"a\nb.db": "line break", "a\tb.db": "control character", "x.db\x7f": "control character",
+		`"x.db"`: `want "x.db"`, `'data/x.db'`: `want "data/x.db"`,
+		"~/x.db": "only a shell replaces", "~ada/x.db": "only a shell replaces", "~": "only a shell replaces",
+		"$HOME/x.db": "variable", "${HOME}/x.db": "variable", "/data/${NAME}.db": "variable", "/data/$(NAME).db": "variable",
+	} {
+		for _, rest := range []string{path, "sqlite:" + path, path + "?sync=full"} {
+			_, err := Open(t.Context(), rest)
+			wantError(t, err, storage.ErrInvalid, want)
+			if _, err := File(rest); !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("File(%q): got error %v, want the driver's", rest, err)
+			}
+		}
+	}
+	for _, path := range []string{"./~/x.db", "/data/~x.db", "~x.db", "./$HOME/x.db", "/data/$x.db", "it's.db", `"x`, "a b.db", "/" + "d/~/x.db"} {
+		if got, err := File("sqlite:" + path + "?wake=off"); got != path || err != nil {
+			t.Errorf("File(%q): got %q, error %v; want the path", path, got, err)
 		}
 	}
 }

@@ -309,8 +309,8 @@ func (b interceptedBlobs) Delete(ctx context.Context, key string, cond storage.C
 	return b.x.call(ctx, b.op("delete blob", key), func() error { return b.b.Delete(ctx, key, cond) })
 }
 
-func (b interceptedBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
-	return listed(b.x, ctx, Op{Name: "list blobs", Resource: "container " + b.name}, b.b.List(ctx, prefix))
+func (b interceptedBlobs) List(ctx context.Context, prefix, after string) iter.Seq2[storage.BlobInfo, error] {
+	return listed(b.x, ctx, Op{Name: "list blobs", Resource: "container " + b.name}, b.b.List(ctx, prefix, after))
 }
 
 type interceptedTable struct {

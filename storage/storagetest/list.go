@@ -110,7 +110,7 @@ func listTests() []test {
 			test{kind.name + "with changes all around", with(listConcurrent)},
 		)
 	}
-	return append(all, test{"blobs tell etag and size and time", listInfo}, test{"blobs by a prefix that looks like a pattern", listPattern})
+	return append(all, test{"blobs after a key", listAfter}, test{"blobs tell etag and size and time", listInfo}, test{"blobs by a prefix that looks like a pattern", listPattern})
 }
 
 func listEmpty(t *check, x shelf) {
@@ -161,6 +161,32 @@ func manyKeys(t *check) []string {
 		keys[i] = fmt.Sprintf("key-%05d", i)
 	}
 	return keys
+}
+
+func listAfter(t *check) {
+	b := t.s.Blobs(t.name("container"))
+	x := shelf{put: func(ctx context.Context, key string) error {
+		_, err := b.Put(ctx, key, []byte(key), storage.Condition{})
+		return err
+	}}
+	all := append([]string{"#", "a", "a#b", "ab", "ab/", "ab/1", "abc", "b", "é", "éa", "\U0001f600"}, manyKeys(t)...)
+	slices.Sort(all)
+	x.fill(t, all...)
+	for _, p := range []string{"", "a", "ab", "key-0000", "é"} {
+		for _, after := range []string{"", "#", "a", "a#", "ab/", "ab/0", "abc", "key-00003", "key-00600", "\U0001f600", "é\x01", "\xff"} {
+			var got, want []string
+			for info, err := range b.ListAfter(t.ctx, p, after) {
+				t.ok(err)
+				got = append(got, info.Key)
+			}
+			for _, k := range all {
+				if strings.HasPrefix(k, p) && k > after {
+					want = append(want, k)
+				}
+			}
+			t.equal(fmt.Sprintf("prefix %q after %q", p, after), got, want)
+		}
+	}
 }
 
 func listPages(t *check, x shelf) {

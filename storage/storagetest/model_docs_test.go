@@ -41,7 +41,7 @@ func (b modelBlobs) Delete(ctx context.Context, key string, cond storage.Conditi
 	return b.m.do(ctx, "delete", func() error { return b.m.drop("blobs "+b.name, key, cond) })
 }
 
-func (b modelBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.BlobInfo, error] {
+func (b modelBlobs) List(ctx context.Context, prefix, after string) iter.Seq2[storage.BlobInfo, error] {
 	shelf := "blobs " + b.name
 	match := func(key string) bool {
 		if b.m.has("prefixes are patterns") && strings.HasSuffix(prefix, "%") {
@@ -51,7 +51,7 @@ func (b modelBlobs) List(ctx context.Context, prefix string) iter.Seq2[storage.B
 	}
 	return listing(ctx, b.m, 0, func(from string) (infos []storage.BlobInfo, last string) {
 		for _, k := range b.m.sorted(shelf, func(k string) bool {
-			return match(k) && (k >= from || b.m.has("lists without order", "lists in UTF-16 order", "lists without case"))
+			return match(k) && (k > after || b.m.has("lists from the beginning")) && (k >= from || b.m.has("lists without order", "lists in UTF-16 order", "lists without case"))
 		}) {
 			d := b.m.docs[shelf][k]
 			infos = append(infos, storage.BlobInfo{Key: k, ETag: d.etag, Size: int64(len(d.body)), Modified: d.when})

@@ -97,12 +97,44 @@ func TestFlagsFaults(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"-seats=101", "-seats=", "-seats=0x5", "-seats=5 ", "-nothing"} {
+	for _, bad := range []string{"-seats=101", "-seats=", "-seats=0x5", "-seats=5 5", "-nothing"} {
 		f := boot.NewFlags("test", "", env())
 		f.Int("seats", 40, 1, 100, "seats")
 		if err := f.Parse([]string{bad}); err == nil {
 			t.Errorf("%s: got nil, want an error", bad)
 		}
+	}
+}
+
+// White space around a value doesn't count, wherever the value stands: what comes from a file or a secret often ends with
+// a line break.
+func TestWhiteSpaceAroundASettingDoesNotCount(t *testing.T) {
+	t.Parallel()
+	names := []string{"seats", "open", "wait", "log", "text"}
+	for _, around := range []func(string) string{
+		func(v string) string { return v + "\n" }, func(v string) string { return v + "\r\n" }, func(v string) string { return " \t" + v + "  " },
+	} {
+		values := []string{"7", "true", "5s", "warn", "some text"}
+		var variables, args []string
+		for i, name := range names {
+			variables = append(variables, "MILLRACE_"+strings.ToUpper(name)+"="+around(values[i]))
+			args = append(args, "-"+name+"="+around(values[i]))
+		}
+		for where, c := range map[string]struct{ env, args []string }{"environment": {env: variables}, "flags": {args: args}} {
+			f := boot.NewFlags("test", "", env(c.env...))
+			seats, open, wait := f.Int("seats", 1, 1, 100, "seats"), f.Bool("open", false, "open"), f.Duration("wait", 0, 0, time.Hour, "wait")
+			level, text := f.Level("log", slog.LevelInfo, "level"), f.String("text", "none", "text")
+			err := f.Parse(c.args)
+			got := fmt.Sprintf("%d %t %v %v %q", *seats, *open, *wait, *level, *text)
+			if want := `7 true 5s WARN "some text"`; err != nil || got != want {
+				t.Errorf("%s %q: got %s, error %v; want %s", where, around("x"), got, err, want)
+			}
+		}
+	}
+	f := boot.NewFlags("test", "", env("MILLRACE_TEXT= \n"))
+	text := f.String("text", "none", "text")
+	if err := f.Parse(nil); err != nil || *text != "none" {
+		t.Errorf("a variable of white space alone: got %q, error %v; want the default, as for an empty one", *text, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // OpenExisting is OpenStore for a program that must not make an empty store from a mistyped name. It can tell for
@@ -32,13 +33,11 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.
 	return store, err
 }
 
-// File returns the path of a store in a file, and "" for any other store.
+// File returns the path of a store in a file. It returns "" for any other store, and for a path that the driver refuses.
 func (s Settings) File() string {
-	file, ok := strings.CutPrefix(*s.store, "sqlite:")
-	file, _, _ = strings.Cut(strings.TrimPrefix(file, "sqlite:"), "?")                                 // as the driver does, which also takes a whole URL
-	notPath := strings.HasPrefix(file, "//") || strings.HasPrefix(file, "file:") || file == ":memory:" // the driver's own error is better
-	if !ok || notPath {
+	if !strings.HasPrefix(*s.store, "sqlite:") {
 		return ""
 	}
+	file, _ := sqlite.File(strings.TrimPrefix(*s.store, "sqlite:")) // opening the store tells the error
 	return file
 }

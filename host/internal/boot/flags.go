@@ -16,7 +16,8 @@ import (
 )
 
 // Flags are a program's settings: each is a flag and an environment variable. The flag wins over the variable, and
-// the variable over the default. An empty variable counts as none. Define all settings, then call Parse.
+// the variable over the default. White space around a value doesn't count, because what comes from a file often ends
+// with a line break. An empty variable counts as none. Define all settings, then call Parse.
 type Flags struct {
 	*definitions
 	prefix string // of the variables of the settings that are defined through this value
@@ -68,10 +69,7 @@ func (f *Flags) Check(name string, check func() error) {
 // String defines a setting that is text. The text may be secret: no error repeats it. A word in `back quotes` in the
 // usage names the value in -help.
 func (f *Flags) String(name, value, usage string) *string {
-	if !f.free(name) {
-		return &value
-	}
-	return f.set.String(name, value, usage)
+	return add(f, name, value, usage, func(text string) (string, error) { return text, nil })
 }
 
 // Int defines a setting that is a whole number from least to most.
@@ -140,7 +138,7 @@ func (f *Flags) Read(args []string) error {
 	f.set.Visit(func(x *flag.Flag) { given[x.Name] = true })
 	f.set.VisitAll(func(x *flag.Flag) {
 		variable := f.variables[x.Name]
-		v := f.getenv(variable)
+		v := strings.TrimSpace(f.getenv(variable))
 		if v == "" || given[x.Name] {
 			return
 		}
@@ -232,7 +230,12 @@ func add[T any](f *Flags, name string, value T, usage string, parse func(text st
 	return &value
 }
 
-func (s *setting[T]) String() string { return strings.ToLower(fmt.Sprint(*s.v)) }
+func (s *setting[T]) String() string {
+	if text, ok := any(*s.v).(string); ok {
+		return text
+	}
+	return strings.ToLower(fmt.Sprint(*s.v)) // levels are in capitals
+}
 
 // IsBoolFlag lets -name alone stand for -name=true.
 func (s *setting[T]) IsBoolFlag() bool {
@@ -241,7 +244,7 @@ func (s *setting[T]) IsBoolFlag() bool {
 }
 
 func (s *setting[T]) Set(text string) error {
-	v, err := s.parse(text)
+	v, err := s.parse(strings.TrimSpace(text))
 	if err == nil {
 		*s.v = v
 	}

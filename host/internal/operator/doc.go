@@ -154,7 +154,7 @@
 //     operator who knows that one was not applied sends it with another ID.
 //   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
 //   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
-//     its cause. So the same edit made twice has its effect once, also if the first one ended between the send and the
+//     its cause. So the same edit made twice is one message, also if the first one ended between the send and the
 //     deletion of the entry. An edit is refused if the old message was applied or compensated for, and if nobody can
 //     tell; -again sends it all the same.
 //   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published

@@ -85,7 +85,7 @@ func poisonEdit(ctx context.Context, x *call) error {
 	}
 	e.Follow(&old)
 	if err := c.sendTo(ctx, entry.Queue, e); err != nil {
-		return fmt.Errorf("%w. The edited message may have been sent; the old one is still in the poison queue. The same edit again has its effect once", err)
+		return fmt.Errorf("%w. The edited message may have been sent; the old one is still in the poison queue. The same edit again is the same message", err)
 	}
 	result := edited{ID: e.ID, Kind: e.Kind, Queue: entry.Queue, Edited: old.ID, Result: "sent", Halted: c.tellHalt(ctx, entry.Queue, old.ID, e.ID)}
 	err = poison.At(c.channels, entry.Queue).DiscardIf(context.WithoutCancel(ctx), entry.Key, entry.ETag)
@@ -97,7 +97,7 @@ func poisonEdit(ctx context.Context, x *call) error {
 		_, _ = fmt.Fprintf(c.progress, "Note: the old message has come to the poison queue again since it was read. That entry stays.\n")
 		err = nil
 	case err != nil && !errors.Is(err, poison.ErrBodyLeft):
-		err = fmt.Errorf("%w. The edited message is sent; the old one is still in the poison queue. The same edit again has its effect once", err)
+		err = fmt.Errorf("%w. The edited message is sent; the old one is still in the poison queue. The same edit again is the same message", err)
 	}
 	if c.json {
 		return errors.Join(c.out.line(result), err)

@@ -71,7 +71,7 @@ func TestTheSameEditTwiceHasItsEffectOnce(t *testing.T) {
 				return do()
 			})
 			code, out, told := x.doOn(t, away, `{"to":"ada","amount":2}`, "poison", "edit", old, "-")
-			if code != 1 || !strings.Contains(told, "has its effect once") || !strings.Contains(out, "in place of "+old) {
+			if code != 1 || !strings.Contains(told, "is the same message") || !strings.Contains(out, "in place of "+old) {
 				t.Errorf("interrupted: got exit code %d, %q and %q", code, out, told)
 			}
 			x.keep(t, worldtest.Accounts, func() { // another form of the same JSON

@@ -151,7 +151,7 @@ func send(ctx context.Context, c *call) error {
 			if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
 				return err
 			}
-			return fmt.Errorf("%w. The message may have been sent. Send it again with -id %s: it still has its effect once", err, storage.Quote(e.ID))
+			return fmt.Errorf("%w. The message may have been sent. Send it again with -id %s: then it is the same message", err, storage.Quote(e.ID))
 		}
 	}
 	if c.json {

@@ -89,7 +89,8 @@ func (t tool) verbs() []*verb {
 		{name: "send", args: "KIND FILE", least: 2, most: 2, about: "send a command from a file with its JSON", store: true, before: readCommand, run: send,
 			words: first(func(c *call) []string { return c.known.commands() }), check: checkSend,
 			more: "FILE may be - for the standard input. The JSON must fit the schema of the kind: every required member must be there, and no\n" +
-				"other. It prints the ID of the message. A message sent again with the same ID has its effect once.",
+				"other. It prints the ID of the message. A document or ReactOnce takes a message that is\n" +
+				"sent again with the same ID once; any other reaction runs again.",
 			flags: sendFlags},
 		{name: "top", about: "watch the queues", store: true, run: top, check: checkTop,
 			more: "On a terminal it is a screen, until a signal (Ctrl-C). Elsewhere it prints a line for each queue again and again. LAG is the age\n" +
@@ -129,7 +130,7 @@ func (t tool) poisonVerbs(many int) []*verb {
 			more: "ID is that of a message, or the key of an entry" + aboutIDs + ".\nIt shows the error and the whole body, which may be personal."},
 		{name: "poison edit", args: "ID [-]", least: 1, most: 2, about: "send a message with another body in place of one", store: true, before: readEdit, run: poisonEdit,
 			more: "The body is the JSON of -data, or of the standard input if a - follows the ID. It must fit the schema of the kind. The edited\n" +
-				"message has an ID of its own, which follows from the old ID and the new body: the same edit made twice has its effect once.\n" +
+				"message has an ID of its own, which follows from the old ID and the new body: the same edit made twice is one message.\n" +
 				"It is refused if the old message has had its effect or was compensated for, and if that can't be known.",
 			flags: func(set *flag.FlagSet, o *options) {
 				queueFlag(set, o)
@@ -137,7 +138,8 @@ func (t tool) poisonVerbs(many int) []*verb {
 				set.BoolVar(&o.again, "again", false, "send it even if the old message may have had its effect")
 			}},
 		{name: "poison retry", about: "send messages back to their queues", store: true, run: poisonRetry, flags: selections, check: t.checkSelection,
-			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so it still has its effect once.\n" +
+			more: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so a document or ReactOnce\n" +
+				"takes it once; any other reaction runs again.\n" +
 				"A key that the message has halted goes on when it is done."},
 		{name: "poison discard", about: "delete messages from the poison queues for good", store: true, run: poisonDiscard, check: t.checkDiscard,
 			more: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced\n" +
