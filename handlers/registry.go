@@ -44,6 +44,7 @@ type Registry struct {
 	turns    map[string]*turns     // by queue
 	judged   map[reflect.Type]bool // see warnOfLoss
 	checks   []func(context.Context) error
+	clockSet []func(context.Context) error // see OnClockSet
 	faults   []error
 	kept     map[reflect.Type]any // see Kept
 }

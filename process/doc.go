@@ -77,7 +77,7 @@
 //     result that doesn't fit makes its step stuck, and nothing else.
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
-//     at all documents, 500 at a time, and mends what the index has lost.
+//     at all documents, 500 at a time, and mends what the index has lost. A clock that was wrong stops no sweeps.
 //  18. Views never hold up a step. The index and the trail are written from messages, and are some seconds behind. A
 //     store that commits a unit of work as a whole has the row of an instance that goes on in that unit. A [Do] is in
 //     the index if it takes more than five seconds.

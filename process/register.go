@@ -179,6 +179,7 @@ func (h *host) register() {
 		handlers.OnPoisonAs(begin, h.registry, queue, givenUp)
 	}
 	h.registry.BeforeStart(post.Inside{}, h.begin)
+	handlers.OnClockSet(post.Inside{}, h.registry, h.lookAgain)
 }
 
 // Messages that are planned ahead, and that no test of a program waits for.

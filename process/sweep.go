@@ -38,13 +38,16 @@ type sweeper struct{ *host }
 // them.
 func (h sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) ([]channel.Message, error) {
 	rows := h.registry.Channels().Store().Table(h.name + plansSuffix)
-	last, cond, mine, err := claimSweep(ctx, rows, e.ID, m.At)
+	now := time.Now().UTC()
+	switch {
+	case ahead(m.At, now):
+		m.At = now.Truncate(sweepEvery)
+	case m.At.After(now):
+		now = m.At
+	}
+	last, cond, mine, err := claimSweep(ctx, rows, e.ID, m.At, now)
 	if err != nil || !mine {
 		return nil, err
-	}
-	now := time.Now().UTC()
-	if m.At.After(now) {
-		now = m.At
 	}
 	asks, err := h.overdue(ctx, now)
 	if err != nil {
@@ -67,9 +70,12 @@ func (h sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) (
 	return append(append(asks, more...), channel.At(next, flow.Sweep{Plan: h.name, At: next})), nil
 }
 
+// ahead reports that the time of a sweep is by a clock that was ahead: no sweep is asked for so long before.
+func ahead(at, now time.Time) bool { return at.Sub(now) > 2*sweepEvery }
+
 // claimSweep notes that a sweep begins. It is not mine if another one for the same time, or a later one, has begun.
 // That one asks for the next.
-func claimSweep(ctx context.Context, rows *storage.Table, id string, at time.Time) (last swept, cond storage.Condition, mine bool, err error) {
+func claimSweep(ctx context.Context, rows *storage.Table, id string, at, now time.Time) (last swept, cond storage.Condition, mine bool, err error) {
 	for {
 		last = swept{}
 		row, err := rows.Get(ctx, sweepRows, "last")
@@ -84,7 +90,7 @@ func claimSweep(ctx context.Context, rows *storage.Table, id string, at time.Tim
 				return last, cond, false, fmt.Errorf("process: what the last sweep has noted: %w", err)
 			}
 		}
-		if !last.At.Before(at) { // it may have begun before, and died
+		if !last.At.Before(at) && !ahead(last.At, now) { // it may have begun before, and died
 			return last, cond, last.At.Equal(at) && last.By == id, nil
 		}
 		last.At, last.By = at, id
@@ -134,7 +140,7 @@ func (h sweeper) overdue(ctx context.Context, now time.Time) (asks []channel.Mes
 // read looks at some documents, whatever the index says of them, in the order of their IDs.
 func (h sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []channel.Message, err error) {
 	if last.From == "" {
-		if now.Sub(last.Read) < readEvery {
+		if now.Sub(last.Read).Abs() < readEvery {
 			return nil, nil
 		}
 		last.Read = now

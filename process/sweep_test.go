@@ -169,6 +169,39 @@ func TestSweepOnlyAsks(t *testing.T) {
 	})
 }
 
+// Law 17. A clock was ahead by a month for a moment: a sweep was noted, or asked for, by that clock. Sweeps go on once
+// the clock is right, and so does the reading of all documents.
+func TestSweepsGoOnAfterAClockThatWasAhead(t *testing.T) {
+	for what, by := range map[string]struct{ noted, asked bool }{"noted": {true, false}, "asked for": {false, true}, "both": {true, true}} {
+		t.Run(what, func(t *testing.T) {
+			each(t, func(c *crew, p *process.Plan[note]) { process.Wait(p, "wait", note.goOn).Within(2 * time.Hour) }, func(l *lab) {
+				l.start("i")
+				l.app.Stop()
+				time.Sleep(3 * time.Hour) // in a bubble
+				purge(l, "plan-alarms")
+				wrong := time.Now().UTC().Add(30 * day)
+				if by.noted {
+					row, err := json.Marshal(map[string]any{"at": wrong, "by": "a message", "read": wrong})
+					l.ok(err)
+					_, err = l.app.Store().Table("plan-plans").Put(l.t.Context(), "sweep", "last", row, storage.Condition{})
+					l.ok(err)
+				}
+				if by.asked {
+					purge(l, "plan-record")
+					l.app.Send(flow.Sweep{Plan: planName, At: wrong})
+				}
+				l.app.Start()
+				l.app.Drain()
+				l.app.Advance(21 * time.Minute)
+				l.want("i", process.Aborted, "")
+				l.ok(l.app.Store().Table("plan-index").Delete(l.t.Context(), "ended-"+time.Now().UTC().Format(time.DateOnly), "i", storage.Condition{}))
+				l.app.Advance(25 * time.Hour)
+				wantIndex(l)
+			})
+		})
+	}
+}
+
 // The retention of an instance ends even where its alarm was lost: the sweep asks.
 func TestLostPurge(t *testing.T) {
 	each(t, func(c *crew, p *process.Plan[note]) { c.do(p, "a") }, func(l *lab) {

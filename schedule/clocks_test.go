@@ -269,3 +269,50 @@ func TestTheNearestDueTime(t *testing.T) {
 		t.Errorf("nearest to no time: got %v", got)
 	}
 }
+
+// A wake was delayed by a clock that was wrong. Another one is sent when a worker starts, unless others have just
+// started, and when a clock was set. Its copy does nothing.
+func TestAWakeThatAWrongClockHasDelayed(t *testing.T) {
+	t.Parallel()
+	right := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	due := right.Add(10 * time.Second)
+	def := defined(t, Cron("10 0 12 * * *", "UTC"), Config{})
+	for _, wrong := range []time.Duration{time.Minute, time.Hour, 30 * 24 * time.Hour} {
+		x := newTheatre(1)
+		again := func(now time.Time) {
+			x.play(now, func(d *decision) ([]channel.Message, error) {
+				return d.wake(&channel.Envelope{}, wake{Schedule: "it", Again: true}, x.jobs)
+			})
+		}
+		again(right) // of a schedule that nobody has registered yet
+		want := func(what string, n int) {
+			t.Helper()
+			if len(x.wakes) != n {
+				t.Errorf("%s, by a clock %v behind: got %d wakes, want %d", what, wrong, len(x.wakes), n)
+			}
+		}
+		x.register(right.Add(-wrong), def)
+		x.register(right.Add(-wrong+time.Second), def)
+		want("two registrations together", 1)
+		again(right)
+		want("the clock was set", 2)
+		x.register(right, def)
+		want("a registration just after", 2)
+		x.doc.Sent = right.Add(-wrong)
+		x.register(right, def)
+		want("a registration by a clock that is right", 3)
+		x.doc.Sent = right.Add(wrong)
+		x.register(right, def)
+		want("a registration by a clock that is right, after one that was ahead", 4)
+		if last := x.wakes[3]; wrong < 24*time.Hour && !last.Due.Equal(due) {
+			t.Errorf("got a wake at %v, want %v", last.Due, due)
+		}
+		for range 3 {
+			m := x.wakes[3]
+			x.play(due, func(d *decision) ([]channel.Message, error) { return d.wake(&channel.Envelope{}, m, x.jobs) })
+		}
+		if len(x.ticks) != 1 || !x.ticks[0].Due.Equal(due) {
+			t.Errorf("got %+v, want one at %v", x.ticks, due)
+		}
+	}
+}

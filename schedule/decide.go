@@ -21,8 +21,8 @@ const (
 	// after it. One that was sent earlier still comes from a machine whose clock is wrong, and counts.
 	outOfDate = 2 * time.Minute
 
-	// overdue is how late a wake may be before a worker that starts sends another one.
-	overdue = time.Minute
+	// justSent is how long a worker that starts relies on a wake: several may start together.
+	justSent = time.Minute
 
 	// mostHandBacks is how often a message is handed back that this worker can't decide about: for about an hour, see
 	// [pauseAfter].
@@ -39,10 +39,13 @@ func later(a, b time.Time) time.Time {
 
 // after returns the wakes that the document needs from now on.
 func (d *decision) after() (wakes []channel.Message) {
-	if at := d.wakeAt(); !at.Equal(d.Armed) {
-		if d.Armed, d.Seen = at, (time.Time{}); !at.IsZero() {
-			wakes = append(wakes, channel.At(at, wake{Schedule: d.name, Due: at}))
-		}
+	at := d.wakeAt()
+	if !at.Equal(d.Armed) {
+		d.Armed, d.Seen, d.again = at, time.Time{}, true
+	}
+	if d.again && !at.IsZero() {
+		d.Sent = d.now
+		wakes = append(wakes, channel.At(at, wake{Schedule: d.name, Due: at}))
 	}
 	if d.hasWork() {
 		wakes = append(wakes, wake{Schedule: d.name})
@@ -81,9 +84,7 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 	first := d.Definition == definition{}
 	stale := !first && e.Time.Before(d.Registered) && d.Registered.Sub(e.Time) < outOfDate
 	if !stale {
-		if d.Queue != m.Queue {
-			d.Armed = time.Time{} // the wake is in a queue that nobody may consume any more
-		}
+		d.again = d.Queue != m.Queue // the wake is in a queue that nobody may consume any more
 		d.Program, d.Queue = e.Source, m.Queue
 	}
 	switch at := replacedAt(d, m.Definition); {
@@ -106,9 +107,9 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 		d.Stopped = nil
 		d.note(Change{By: e.Source, What: "goes on: a worker registers it again"})
 	}
-	if d.now.Sub(d.Armed) > overdue {
-		d.Armed = time.Time{} // the wake may be lost in a poison queue; a second one does nothing
-	}
+	// The wake may be lost in a poison queue, or hidden for too long by a clock that was wrong. A second one does nothing.
+	ago := d.now.Sub(d.Sent)
+	d.again = d.again || ago < 0 || ago >= justSent
 	return d.after(), nil
 }
 
@@ -161,8 +162,8 @@ func (d *decision) settle() (Spec, error) {
 	return presentSpec(d)
 }
 
-// presentSpec reads the definition. Another process has computed the next due time, maybe by other rules of the zone. Where
-// this one has them otherwise, the due time is the nearest one by the present rules.
+// presentSpec reads the definition. Another process has computed the next due time, maybe by other rules of the zone.
+// Where this one has them otherwise, the due time is the nearest one by the present rules.
 func presentSpec(d *decision) (Spec, error) {
 	spec, err := d.Definition.read()
 	if err != nil {
@@ -184,6 +185,10 @@ func presentSpec(d *decision) (Spec, error) {
 
 // wake decides what is due, and begins what may begin.
 func (d *decision) wake(e *channel.Envelope, m wake, s *set) ([]channel.Message, error) {
+	if m.Again && d.Definition != (definition{}) {
+		d.again = true
+		return d.after(), nil
+	}
 	counts := !m.Due.IsZero() && m.Due.Equal(d.Armed)
 	if !counts && (!m.Due.IsZero() || !d.hasWork()) {
 		return nil, values.ErrUnchanged

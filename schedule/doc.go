@@ -48,7 +48,8 @@
 //  7. A function of Every that misbehaves fails its own run, with the error noted, and the schedule goes on. The
 //     function may be called again for one tick, where another process has changed the document meanwhile.
 //  8. A wake that is lost in a poison queue stops its schedule until somebody sends it back, or until a worker starts:
-//     that sends another wake if one is overdue.
+//     that sends another wake. So does a worker that sees within a minute that its machine's clock was set, because a
+//     clock that was wrong may have delayed the wake.
 //
 // A worker whose clock is ahead may send a command early, by as much, because it delays wakes by its own clock. It
 // sends none twice.

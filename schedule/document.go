@@ -30,6 +30,7 @@ type document struct {
 	Decided time.Time `json:"decided,omitzero"` // the last due time that is decided about
 	Next    time.Time `json:"next,omitzero"`    // the next one; zero: none
 	Armed   time.Time `json:"armed,omitzero"`   // of the wake that counts; zero: none
+	Sent    time.Time `json:"sent,omitzero"`    // when that wake was sent
 	Seen    time.Time `json:"seen,omitzero"`    // when that wake came to a worker that can't decide about it
 	Paused  *Change   `json:"paused,omitempty"`
 	Stopped *Change   `json:"stopped,omitempty"` // no worker knows it any more
@@ -75,6 +76,7 @@ type decision struct {
 	name  string
 	now   time.Time
 	seen  time.Time // when the wake came to the first worker, unless it is this one
+	again bool      // another wake is needed, though one counts
 	count func(result)
 }
 

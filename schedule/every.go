@@ -112,6 +112,7 @@ func newSet(h *handlers.Registry) *set {
 	fold(h, s, c, order.Subject, (*decision).order)
 	fold(h, s, c, Done.Subject, func(d *decision, _ *channel.Envelope, m Done) ([]channel.Message, error) { return d.done(m) })
 	h.BeforeStart(post.Inside{}, s.announce)
+	handlers.OnClockSet(post.Inside{}, h, s.lookAgain)
 	return s
 }
 
@@ -150,6 +151,18 @@ func (s *set) announce(ctx context.Context) error {
 	}
 	if err := s.channels.Send(ctx, all...); err != nil {
 		return fmt.Errorf("schedule: register: %w", err)
+	}
+	return nil
+}
+
+// lookAgain has each schedule send another wake, because a clock has just been set.
+func (s *set) lookAgain(ctx context.Context) error {
+	var all []channel.Message
+	for _, name := range slices.Sorted(maps.Keys(s.jobs)) {
+		all = append(all, wake{Schedule: name, Again: true})
+	}
+	if err := s.channels.Send(ctx, all...); err != nil {
+		return fmt.Errorf("schedule: look again: %w", err)
 	}
 	return nil
 }

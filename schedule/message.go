@@ -30,7 +30,8 @@ func RouteTo(queue string) channel.Route {
 // copy does nothing.
 type wake struct {
 	Schedule string    `json:"schedule"`
-	Due      time.Time `json:"due,omitzero"` // zero: there is something to do
+	Due      time.Time `json:"due,omitzero"`   // zero: there is something to do
+	Again    bool      `json:"again,omitzero"` // that is to send another wake: the clock that has delayed the last one may have been wrong
 }
 
 const wakeKind channel.Kind = "millrace.schedule.wake.v1"

@@ -27,6 +27,18 @@ func TestClockIsSet(t *testing.T) {
 		t.Skip("-short: it compiles the standard library once more")
 	}
 	program := buildClock(t)
+	// A worker starts on a machine whose clock has no battery. A schedule runs that is due soon after the clock was set,
+	// though the clock that was wrong has delayed its message.
+	for _, behind := range []int{3600, 30 * 24 * 3600} {
+		t.Run(fmt.Sprint("a daily schedule after a clock that was behind by ", behind), func(t *testing.T) {
+			t.Parallel()
+			a := startClock(t, program, filepath.Join(t.TempDir(), "test.db"))
+			a.ask(fmt.Sprint("step ", -behind), "stepped")
+			a.ask("daily "+time.Now().UTC().Add(8*time.Second).Format("5 4 15"), "registered")
+			a.ask(fmt.Sprint("step ", behind), "stepped")
+			a.ask("", "ran")
+		})
+	}
 	for _, seconds := range []int{60, 3600, -3600} {
 		t.Run(fmt.Sprint("an effect runs ", seconds), func(t *testing.T) {
 			t.Parallel()

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/wall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -103,10 +105,26 @@ func (w *Worker) Run(ctx context.Context) error {
 	for i, c := range all {
 		wg.Go(func() { errs[i] = c.run(ctx, running) })
 	}
+	go wall.Watch(ctx, time.Now, w.clockSet(ctx))
 	wg.Wait()
 	err := errors.Join(errs...)
 	w.stopped(ctx, err)
 	return err
+}
+
+// clockSet returns what is done once the wall clock was set.
+func (w *Worker) clockSet(ctx context.Context) func(by time.Duration) error {
+	return func(by time.Duration) error {
+		log := w.cfg.Logger.With("worker", w.cfg.Name, "by", by)
+		ctx, cancel := context.WithTimeout(ctx, outcomeTime)
+		defer cancel()
+		if err := handlers.ClockSet(ctx, w.h); err != nil {
+			log.LogAttrs(ctx, slog.LevelWarn, "the clock of this machine was set; can't look again at what waits for a time; trying again", slog.Any("error", err))
+			return err
+		}
+		log.LogAttrs(ctx, slog.LevelInfo, "the clock of this machine was set; what waits for a time is looked at again")
+		return nil
+	}
 }
 
 // checkStart makes sure that the queues can be reached, and makes the checks of the registry.

@@ -82,6 +82,22 @@ func scheduledRuns() []mutant {
 			test: "TestARunInAPause",
 		},
 		{
+			name: "a worker that starts relies on a wake that a wrong clock has delayed",
+			file: "schedule/decide.go",
+			old:  "ago < 0 || ago >= justSent",
+			new:  "false",
+			by:   "schedule",
+			test: "TestAWakeThatAWrongClockHasDelayed",
+		},
+		{
+			name: "a sweep that a wrong clock has noted stops all others",
+			file: "process/sweep.go",
+			old:  " && !ahead(last.At, now)",
+			new:  "",
+			by:   "process",
+			test: "TestSweepsGoOnAfterAClockThatWasAhead",
+		},
+		{
 			name: "the end of a pause counts from when a worker learns of it",
 			file: "schedule/decide.go",
 			old:  "d.resume(spec, e.Time.UTC())",

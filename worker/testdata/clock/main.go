@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
@@ -96,6 +98,8 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 			fmt.Println("working")
 		}
 		return err
+	case "daily": // a worker with a schedule that is due at a second, a minute and an hour; it has begun when it has answered
+		return p.daily(ctx, strings.Join(args, " "))
 	case "send":
 		var tasks []Task
 		for _, id := range args {
@@ -128,6 +132,40 @@ func (p *program) do(ctx context.Context, verb string, args []string) error {
 		}
 	}
 	return nil
+}
+
+// Day is the command of the schedule.
+type Day struct{ Due time.Time }
+
+// Kind implements channel.Message.
+func (Day) Kind() channel.Kind { return "clock.day.v1" }
+
+func (p *program) daily(ctx context.Context, at string) error {
+	routes, err := channel.NewRoutes(schedule.Route(), channel.Command[Day]("days"))
+	if err != nil {
+		return err
+	}
+	channels, err := channel.New(p.store, routes, "/clock")
+	if err != nil {
+		return err
+	}
+	h := handlers.NewRegistry(channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
+	schedule.Every(h, "daily", schedule.Cron(at+" * * *", "UTC"), func(t schedule.Tick) Day { return Day{t.Due} }, schedule.Config{})
+	handlers.React(h, "days", func(context.Context, Day) error {
+		fmt.Println("ran")
+		return nil
+	})
+	w, err := worker.New(h, worker.Config{})
+	if err != nil {
+		return err
+	}
+	go w.Run(ctx)
+	for look := time.NewTicker(10 * time.Millisecond); ; <-look.C {
+		if _, err := schedule.At(p.store, "daily").Info(ctx); !errors.Is(err, schedule.ErrUnknown) {
+			fmt.Println("registered")
+			return err
+		}
+	}
 }
 
 func receive(ctx context.Context, q *storage.Queue, visibility time.Duration) error {
