@@ -28,7 +28,7 @@
 //	                                 │  ▲ └──IfMatch, empty ID──────▲
 //	                                 └──┘
 //	             renewal: IfMatch, beat+1, every TTL/3
-//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL
+//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL, in one call or several
 //	             break: IfMatch, adds the note; the holder may still release it, and others may take it over
 //	             hand-over: as a release, but only the next holder takes it at once; others as in a takeover
 //
@@ -48,7 +48,8 @@
 //   - After a break. A break leaves the ID and the TTL as they are, so it frees nothing. It replaces the ETag, so the
 //     holder can't renew: its next write fails, and the context ends. Others see the break after it was written, so
 //     after the start of the holder's last successful write, and then wait as for a takeover. The holder's Release
-//     frees the lease earlier, after the end of its context.
+//     frees the lease earlier, after the end of its context. [Free] waits as for a takeover, and writes what a release
+//     writes.
 //   - After a write by the same Acquire that was done without an answer. Acquire hasn't returned a lease yet, and
 //     writes again.
 //
