@@ -52,6 +52,14 @@ func coordination() []mutant {
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",
 		},
 		{
+			name: "a claim leaves documents that aren't there to earlier holders",
+			file: "coord/lease/fenced.go",
+			old:  "content: there.content}, there.Fence < d.fence\n",
+			new:  "content: there.content}, there.etag != \"\" && there.Fence < d.fence\n",
+			by:   "coord/lease",
+			test: "TestAClaimShutsAnEarlierHolderOutOfWhatIsRead",
+		},
+		{
 			name: "a process that stood still probes beside another",
 			file: "guard/guard.go",
 			old:  "	if shared && g.fleet.late() {\n",
