@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -17,6 +18,7 @@ type Store struct {
 	listener  driver.Listener  // nil: nothing rings
 	finder    driver.Finder    // nil: no message has a key
 	tellings  tellings
+	memory    sync.Map
 }
 
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's
@@ -43,6 +45,16 @@ func (s *Store) Finds() bool { return s.finder != nil }
 // Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 // refused ones included, because those are billed too. It is nil where nothing is counted.
 func (s *Store) Requests() []Requests { return s.d.Requests() }
+
+// Memory returns what a package remembers of this store while the process lives: what begin made at the first call with
+// this key. The key is of a type of that package.
+func (s *Store) Memory(key any, begin func() any) any {
+	if known, ok := s.memory.Load(key); ok {
+		return known
+	}
+	known, _ := s.memory.LoadOrStore(key, begin())
+	return known
+}
 
 // Queue returns the queue of a name. It makes no request and can't fail: the first call reports a name that
 // [CheckName] refuses. The same goes for Blobs and Table.

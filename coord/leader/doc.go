@@ -48,8 +48,8 @@
 //
 // A context can only be checked before an action. A process that stands still between the check and the action (a
 // stopped machine, a long garbage collection) acts after the end of its term, while another leads. So write what the
-// leader alone may write through [Term.Blobs]: once a later term has written a document, the writes of older terms are
-// refused. Elsewhere store Term.Number with each write, and refuse a smaller one.
+// leader alone may write through [Term.Blobs]: once a later term has written or claimed a document, the writes of that
+// document by older terms are refused. Claim the documents that a term begins with (lease.Documents.Claim). Elsewhere store Term.Number with each write, and refuse a smaller one.
 //
 // # Cost
 //

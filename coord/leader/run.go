@@ -36,8 +36,8 @@ type Term struct {
 }
 
 // Blobs returns access to documents under this term. A write is refused when the leader of a later term has written
-// the document, however late the write comes: the error is [lease.ErrFenced]. So a leader that writes a document once
-// at the beginning of its term has shut out all before it.
+// that document, however late the write comes: the error is [lease.ErrFenced]. Writes of other documents aren't. So a
+// leader that decides by what it reads claims these documents before (lease.Documents.Claim).
 func (t Term) Blobs(blobs *storage.Blobs) *lease.Documents { return t.lease.Blobs(blobs) }
 
 // Run stands as a candidate for the leader of that name, calls f whenever it leads, and stands again when a term is

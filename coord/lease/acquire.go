@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -27,9 +28,10 @@ func Acquire(ctx context.Context, store *storage.Store, name string, cfg Config)
 }
 
 // Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lease, and other errors
-// after three tries. A process must watch the lease for a while to see that its holder has died, so Try never takes
-// over from a dead holder. If all processes use Try, a lease that was not released stays held; then let one use
-// Acquire.
+// after three tries. A process must have watched a lease for 7/6 of its holder's TTL to see that the holder has died. It
+// remembers what earlier calls of Try and Acquire have seen on this store, so a call of Try that comes that much later
+// takes the lease over. A process that calls Try once and ends, such as a job of cron, sees each lease for the first
+// time: [Free] gives it the lease of a holder that died.
 func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, false)
 }
@@ -39,7 +41,8 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), waiter: waiter{told: make(chan struct{}, 1)}}
+	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), sights: sightsOf(store), waiter: waiter{told: make(chan struct{}, 1)}}
+	c.sight, _ = c.sights.Get(name)
 	defer c.leave()
 	var last error // of the looks
 	for tries := 1; ; tries++ {
@@ -78,12 +81,11 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 type candidate struct {
 	leaseBlob
 	waiter
-	cfg   Config
-	id    string
-	since time.Time // when it began
-	doc   document
-	etag  storage.ETag // empty: there is no blob
-	seen  time.Time    // when this state was first seen
+	sight
+	cfg    Config
+	id     string
+	since  time.Time // when it began
+	sights *lru.Cache[sight]
 }
 
 // look reads the blob. It writes the blob if the lease is free, or has stayed the same for too long.
@@ -91,9 +93,9 @@ func (c *candidate) look(ctx context.Context) (*Lease, error) {
 	doc, etag, err := c.get(ctx, c.etag)
 	switch {
 	case err == nil:
-		c.doc, c.etag, c.seen = doc, etag, time.Now() // after the read, so not before the blob was written
+		c.saw(sight{doc, etag, time.Now()})
 	case errors.Is(err, storage.ErrNotFound):
-		c.doc, c.etag = document{}, ""
+		c.saw(sight{})
 	case !errors.Is(err, storage.ErrNotModified):
 		return nil, err
 	}

@@ -52,6 +52,69 @@ func Break(ctx context.Context, store *storage.Store, name string, note Note) er
 	return fmt.Errorf("lease: break %s: %w", storage.Quote(name), err)
 }
 
+// Free waits until the holder of a broken lease has surely ended, and frees the lease: for those that only [Try], who
+// would have to watch the lease themselves. It waits until the holder has released the lease, or for 7/6 of its TTL. A
+// lease that nobody holds is free. One that is held and not broken is storage.ErrInvalid, because its holder may live:
+// call [Break] before. After an error the lease may be free, and otherwise stays as it is.
+func Free(ctx context.Context, store *storage.Store, name string) error {
+	err := errors.Join(call.CheckStore(store), storage.CheckKey(name))
+	var fence int64
+	for failed := 0; err == nil; {
+		var wait time.Duration
+		wait, err = tryFree(ctx, store, name, &fence)
+		switch {
+		case err == nil && wait == 0:
+			return nil
+		case err == nil:
+			failed = 0
+		case ctx.Err() != nil, call.Permanent(err), errors.Is(err, storage.ErrNotFound):
+			return freeError(name, err)
+		default:
+			if failed++; failed == 3 {
+				return freeError(name, err)
+			}
+			wait = time.Duration(failed) * 100 * time.Millisecond
+		}
+		err = call.Sleep(ctx, wait)
+	}
+	return freeError(name, err)
+}
+
+func freeError(name string, err error) error {
+	return fmt.Errorf("lease: free %s: %w", storage.Quote(name), err)
+}
+
+// tryFree looks at the broken lease of the holder with that fence, or with fence 0 of the present one, and returns when
+// to look again. It frees the lease when this process has watched it for long enough.
+func tryFree(ctx context.Context, store *storage.Store, name string, fence *int64) (wait time.Duration, err error) {
+	c := &candidate{leaseBlob: blobOf(store, name, Config{}.ttl()), sights: sightsOf(store)}
+	doc, etag, err := c.get(ctx, "")
+	if err != nil {
+		return 0, err
+	}
+	if *fence == 0 {
+		*fence = doc.Fence
+	}
+	c.saw(sight{doc, etag, time.Now()})
+	switch {
+	case doc.Fence != *fence, doc.ID == "" && doc.Next == "":
+		return 0, nil
+	case doc.ID != "" && !doc.broken():
+		return 0, fmt.Errorf("%w: %s holds it, and nobody has broken it", storage.ErrInvalid, storage.Quote(doc.Holder))
+	}
+	if wait := c.waitBeforeTakeover(); wait > 0 {
+		return min(wait, time.Second), nil
+	}
+	doc.ID, doc.Next = "", ""
+	if _, err = c.put(ctx, doc, storage.Condition{IfMatch: etag}); storage.LostRace(err) {
+		return time.Millisecond, nil
+	}
+	if err == nil {
+		c.tell(ctx, "")
+	}
+	return 0, err
+}
+
 // tryBreak breaks the lease of the holder with that fence, or with fence 0 of the present one. It reports whether
 // there is nothing more to do. It is false without an error when another write came first.
 func tryBreak(ctx context.Context, b leaseBlob, note Note, fence *int64) (over bool, err error) {

@@ -28,7 +28,7 @@
 //	                                 │  ▲ └──IfMatch, empty ID──────▲
 //	                                 └──┘
 //	             renewal: IfMatch, beat+1, every TTL/3
-//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL
+//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL, in one call or several
 //	             break: IfMatch, adds the note; the holder may still release it, and others may take it over
 //	             hand-over: as a release, but only the next holder takes it at once; others as in a takeover
 //
@@ -48,7 +48,8 @@
 //   - After a break. A break leaves the ID and the TTL as they are, so it frees nothing. It replaces the ETag, so the
 //     holder can't renew: its next write fails, and the context ends. Others see the break after it was written, so
 //     after the start of the holder's last successful write, and then wait as for a takeover. The holder's Release
-//     frees the lease earlier, after the end of its context.
+//     frees the lease earlier, after the end of its context. [Free] waits as for a takeover, and writes what a release
+//     writes.
 //   - After a write by the same Acquire that was done without an answer. Acquire hasn't returned a lease yet, and
 //     writes again.
 //
@@ -76,8 +77,9 @@
 //
 // A write with a smaller fence than the document's is [ErrFenced], even if its holder slept for a year. The check and
 // the write are one, because the write names the ETag of the state that was checked. A deletion leaves the first line,
-// with "deleted", so that the fence stays. An old holder may still write before the first write of the next one. Where
-// the next holder's change depends on what it read, it names the ETag of its read, as [Update] does. For anything else
+// with "deleted", so that the fence stays. An old holder may still write a document before the next one has
+// written that document. Where the next holder's change depends on what it read, it names the ETag of its read, as
+// [Update] does. Where its change depends on other documents too, it claims them before it reads ([Documents.Claim]). For anything else
 // than documents, store the fence with each write, and refuse a smaller one than the largest seen.
 //
 // # Waiting
@@ -94,7 +96,7 @@
 //   - Waiting: 3 to 6 reads per TTL, answered "not modified" but for the holder's renewals. From the second poll on
 //     also 1 write per TTL of a row in the table "lease-waiters", and at the end a deletion, so that [List] shows the
 //     waiting process. Where the store tells, 1 read and the hearing at the beginning.
-//   - A write of a fenced document: 2 requests; a read: 1. [Update]: 6, and what a release costs to tell.
+//   - A write or a claim of a fenced document: 2 requests; a read: 1. [Update]: 6, and what a release costs to tell.
 //   - [Break]: 2. [List]: 1 per lease, and 1 per page of leases and of waiting processes.
 //   - Each lease leaves a blob for ever, so [Update] leaves one per document.
 package lease

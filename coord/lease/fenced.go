@@ -30,8 +30,9 @@ type Document struct {
 //
 // A write reads the first line, compares, and is guarded by the ETag that it read, so that the check and the write are
 // one: a document's fence never falls. The fence alone decides, and no clock. It doesn't matter whether the writer's
-// lease has ended: its writes succeed until the first write of a later holder. Use the lease's context for ctx, so
-// that most such writes don't begin.
+// lease has ended: its writes of a document succeed until the first write of that document by a later holder.
+// [Documents.Claim] is such a write, and changes no content. Use the lease's context for ctx, so that most such writes
+// don't begin.
 type Documents struct {
 	blobs   *storage.Blobs
 	name    string
@@ -99,9 +100,33 @@ func (d *Documents) Delete(ctx context.Context, key string, cond storage.Conditi
 	if cond.IfAbsent {
 		return d.fail("delete", key, fmt.Errorf("%w: a deletion with IfAbsent", storage.ErrInvalid))
 	}
-	_, err := d.put(ctx, key, form{header: header{Deleted: true}}, cond)
+	missing := false
+	_, err := d.write(ctx, key, cond, func(there form) (form, bool) {
+		missing = there.absent()
+		return form{header: header{Deleted: true}}, !missing
+	})
+	if err == nil && missing {
+		err = storage.ErrNotFound
+	}
 	if err != nil {
 		return d.fail("delete", key, err)
+	}
+	return nil
+}
+
+// Claim shuts earlier holders out of documents: from then on their writes of these documents are [ErrFenced], and what
+// Get returns stays as it is until a holder with this fence or a later one writes. Claim what this holder is going to
+// read and to decide by, also documents that aren't there yet, before it reads them. Content and absence stay as they
+// are, and the ETags change. A claimed document costs a read, and a write unless it has this fence already; they are
+// claimed one after another. After an error some may be claimed.
+func (d *Documents) Claim(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		_, err := d.write(ctx, key, storage.Condition{}, func(there form) (form, bool) {
+			return form{header: header{Deleted: there.absent()}, content: there.content}, there.Fence < d.fence
+		})
+		if err != nil {
+			return d.fail("claim", key, err)
+		}
 	}
 	return nil
 }
@@ -129,23 +154,30 @@ func (d *Documents) check(there form) error {
 }
 
 func (d *Documents) put(ctx context.Context, key string, f form, cond storage.Condition) (storage.ETag, error) {
+	return d.write(ctx, key, cond, func(form) (form, bool) { return f, true })
+}
+
+// write writes what next makes of the document that is there, if next wants that.
+func (d *Documents) write(ctx context.Context, key string, cond storage.Condition, next func(there form) (form, bool)) (storage.ETag, error) {
 	if err := errors.Join(storage.CheckKey(d.name), storage.CheckKey(key)); err != nil {
 		return "", err
 	}
-	f.Lease, f.Fence, f.ID = d.name, d.fence, rand.Text()
-	body, err := f.encode()
-	if err != nil {
-		return "", err
-	}
+	id := rand.Text()
 	var doubt error // of a write that may have been done
 	for tries := 1; ; tries++ {
 		there, err := readForm(ctx, d.blobs, key)
 		if err == nil {
-			if there.ID == f.ID {
+			if there.ID == id {
 				return there.etag, nil // an earlier try was done
 			}
-			if err := errors.Join(d.check(there), holds(cond, there), gone(f, there)); err != nil {
+			f, wanted := next(there)
+			f.Lease, f.Fence, f.ID = d.name, d.fence, id
+			body, bad := f.encode()
+			if err := errors.Join(d.check(there), holds(cond, there), bad); err != nil {
 				return "", errors.Join(err, doubt)
+			}
+			if !wanted {
+				return there.etag, nil
 			}
 			var etag storage.ETag
 			etag, err = d.blobs.Put(ctx, key, body, storage.Condition{IfMatch: there.etag, IfAbsent: there.etag == ""})
@@ -177,14 +209,6 @@ func holds(cond storage.Condition, there form) error {
 		return storage.ErrExists
 	case cond.IfMatch != "" && (cond.IfMatch != there.etag || there.absent()):
 		return storage.ErrPrecondition
-	}
-	return nil
-}
-
-// gone reports that there is nothing to delete.
-func gone(f, there form) error {
-	if f.Deleted && there.absent() {
-		return storage.ErrNotFound
 	}
 	return nil
 }

@@ -32,8 +32,9 @@ func Acquire(ctx context.Context, stores []*storage.Store, name string, cfg Conf
 }
 
 // Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lock, and other errors after
-// three tries. Try watches nothing, so it never takes over from a dead holder, and never counts a store that forgot. If
-// all processes use Try, a lock that was not released stays held; then let one use Acquire.
+// three tries. It remembers what earlier calls of Try and Acquire have seen in these stores. So a call that comes 7/6 of
+// the TTL later takes over from a dead holder. A process that calls Try once and ends sees each lock for the first time,
+// and never takes over.
 func Try(ctx context.Context, stores []*storage.Store, name string, cfg Config) (*Lock, error) {
 	return acquire(ctx, stores, name, cfg, false)
 }
@@ -109,7 +110,8 @@ func newCandidate(s setting, stores []*storage.Store, name string) *candidate {
 	for i, store := range stores {
 		g := &grant{setting: s, key: name, index: i, id: fmt.Sprintf("%s-%d", id, i), turn: make(chan struct{}, 1)}
 		if store != nil {
-			g.blobs = store.Blobs(container)
+			g.blobs, g.sights = store.Blobs(container), sightsOf(store)
+			g.sight, _ = g.sights.Get(name)
 		}
 		g.unlock()
 		c.grants = append(c.grants, g)

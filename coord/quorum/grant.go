@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -68,13 +69,11 @@ type grant struct {
 	id    string        // of the acquisition, and the store's index
 	turn  chan struct{} // full while no call is under way: a store that hangs gets no second call
 
-	doc    document     // as read or written last
-	etag   storage.ETag // empty: there is no document, as far as is known
-	seen   time.Time    // when this state was first seen
-	absent int          // how often in a row there was no document
-	asked  bool         // the store has the grant's ID, or may come to have it
-	fence  int64        // asked for last
-	proved time.Time    // when the last write with the ID that was answered with success began; zero if there is none
+	sight
+	sights *lru.Cache[sight]
+	asked  bool      // the store has the grant's ID, or may come to have it
+	fence  int64     // asked for last
+	proved time.Time // when the last write with the ID that was answered with success began; zero if there is none
 }
 
 // lock waits for the turn.
@@ -116,8 +115,8 @@ func (g *grant) look(ctx context.Context) error {
 	case errors.Is(err, storage.ErrNotModified):
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
-		g.doc, g.etag, g.asked = document{}, "", false
-		g.absent++
+		g.saw(sight{absent: g.absent + 1})
+		g.asked = false
 		return nil
 	case err != nil:
 		return g.fail(err)
@@ -129,8 +128,8 @@ func (g *grant) look(ctx context.Context) error {
 	if err != nil {
 		return g.fail(err)
 	}
-	g.doc, g.etag, g.seen, g.absent = d, blob.ETag, time.Now(), 0 // seen after the read, so not before the write
-	g.asked = d.ID == g.id                                        // writes under way name an older ETag
+	g.saw(sight{doc: d, etag: blob.ETag, seen: time.Now()})
+	g.asked = d.ID == g.id // writes under way name an older ETag
 	return nil
 }
 
@@ -224,7 +223,7 @@ func (g *grant) put(ctx context.Context, d document) error {
 	if err != nil {
 		return g.fail(err)
 	}
-	g.doc, g.etag, g.seen, g.absent = d, etag, time.Now(), 0
+	g.saw(sight{doc: d, etag: etag, seen: time.Now()})
 	return nil
 }
 

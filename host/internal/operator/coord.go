@@ -66,9 +66,13 @@ func coordVerbs() []*verb {
 			more: "The holder may have died: then others get the lock 7/6 to 3/2 of the TTL after its last renewal. FENCE numbers the holders.\n" +
 				"WAITING names the processes that have waited for more than some seconds, and for how long. All times are by their own clocks."},
 		{name: "locks break", args: "NAME", least: 1, most: 1, about: "take a lock away from its holder", store: true, before: checkName, run: locksBreak, check: checkBreak,
-			words: names, names: lockNames, flags: noteFlags,
+			words: names, names: lockNames, flags: func(set *flag.FlagSet, o *options) {
+				noteFlags(set, o)
+				set.DurationVar(&o.wait, "wait", 0, "wait at most this `TIME` until the lock is free; the default is not to wait")
+			},
 			more: "The holder's context ends at its next renewal. Others get the lock when the holder has released it, or 7/6 of the TTL after they saw\n" +
-				"the break, so never while the holder may still believe that it has the lock. leader/NAME is the lock of leader NAME."},
+				"the break, so never while the holder may still believe that it has the lock. leader/NAME is the lock of leader NAME. A program\n" +
+				"that tries once and ends, such as a job of cron, sees no such time pass: -wait watches the lock for it and frees the lock."},
 		{name: "locks raise", args: "NAME FENCE", least: 2, most: 2, about: "make the fences of a lock go on after a number", store: true, before: checkFence, run: locksRaise,
 			words: names, names: lockNames, flags: func(set *flag.FlagSet, o *options) {
 				noteFlags(set, o)

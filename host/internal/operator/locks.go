@@ -279,6 +279,12 @@ func locksBreak(ctx context.Context, x *call) error {
 			line.Holder = &before.Holder
 		}
 	}
+	if isBroken(now) && c.wait > 0 {
+		if err := awaitFree(ctx, c, name); err != nil {
+			return err
+		}
+		now.Held = false
+	}
 	if isBroken(now) {
 		within := (now.TTL * 7 / 6).Seconds()
 		line.Within = &within
@@ -288,6 +294,13 @@ func locksBreak(ctx context.Context, x *call) error {
 	}
 	c.out.printf("%s\n", boot.Clean(toldBreak(line, before)))
 	return nil
+}
+
+// awaitFree frees a broken lock when its holder has surely ended.
+func awaitFree(ctx context.Context, c coordCall, name string) error {
+	waiting, cancel := context.WithTimeoutCause(ctx, c.wait, fmt.Errorf("the lock is broken, and not free after %v: its holder may live; call again with a longer -wait", c.wait))
+	defer cancel()
+	return lease.Free(waiting, c.store, name)
 }
 
 // toldBreak tells people from when others can have a lock.
