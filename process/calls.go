@@ -82,7 +82,7 @@ func (h teller) say(ctx context.Context, m flow.Done) error {
 	return err
 }
 
-// silent tells the instance if a call outlives its context, so that the instance is kept while the call may succeed. The
+// silent tells the instance if a call outlives its context. So the instance is kept while the call may succeed. The
 // call's end stops it.
 func (h teller) silent(ctx context.Context, b flow.Begin) (stop func()) {
 	if b.Undo > 0 || b.List { // the instance is kept as long as it undoes, and a list has no effect
