@@ -318,7 +318,8 @@ func (c *Config) within(ctx context.Context) (context.Context, context.CancelFun
 // no fault of the handler.
 func (c *Config) limit(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return min(c.Timeout, time.Until(end)*19/20)
+		left := time.Until(end)
+		return min(c.Timeout, left-left/20)
 	}
 	return c.Timeout
 }

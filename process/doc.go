@@ -52,8 +52,9 @@
 //     it is, once.
 //  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
 //     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked. An
-//     agent that its worker has given up is heard when it ends. While the store is away, its process keeps the word, and
-//     doesn't call the agent again.
+//     agent that was given up is heard when it ends. While the store is away, its process keeps the word, and doesn't
+//     call the agent again. The instance is kept for a day while such a word may come; what comes later goes to the
+//     poison queue.
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.

@@ -15,7 +15,7 @@ import (
 func givenUp(_ *channel.Envelope, b flow.Begin, why handlers.Poisoned) []channel.Message {
 	return []channel.Message{flow.Done{
 		Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List,
-		Outcome: flow.Failed, Error: poisonedText(why), Began: why.First, Ended: why.Last, Echo: b.Input,
+		Outcome: flow.Failed, Error: poisonedText(why), Began: why.First, Ended: why.Last, Echo: b.Input, Unheard: b.Undo == 0 && !b.List,
 	}}
 }
 

@@ -21,6 +21,22 @@ func processes() []mutant {
 			test: "TestRetention",
 		},
 		{
+			name: "an instance is purged while an agent may still succeed",
+			file: "process/internal/flow/clock.go",
+			old:  "		least = unheardRetention\n",
+			new:  "",
+			by:   "process/internal/flow",
+			test: "TestRetentionWaitsForAgents",
+		},
+		{
+			name: "a long retention is over at once",
+			file: "process/internal/flow/clock.go",
+			old:  "		d = times(3, d)",
+			new:  "		d = 3 * d",
+			by:   "process/internal/flow",
+			test: "TestLongRetention",
+		},
+		{
 			name: "a panic in a function of the plan loses the result",
 			file: "process/internal/flow/step.go",
 			old:  "s.ev.Armed, s.ev.State, s.ev.Result = false, nil, result",
@@ -55,7 +71,7 @@ func processes() []mutant {
 		{
 			name: "nobody hears an agent that was given up",
 			file: "process/agent.go",
-			old:  "return nil, h.say(ctx, done)",
+			old:  "return nil, teller{h}.say(ctx, done)",
 			new:  "return nil, nil",
 			by:   "process",
 			test: "TestSecondSuccessOfAGivenUpAgentIsUndone",

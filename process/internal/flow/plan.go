@@ -151,6 +151,7 @@ type Plan struct {
 	whole    *Plan
 	undoable bool
 	depth    int
+	longest  time.Duration // Try of an agent
 	faults   []error
 	bounds   bounds // of the whole
 }
@@ -267,6 +268,9 @@ func (p *Plan) finishSeq(s *Seq) {
 			n.Sub.finish()
 		}
 		p.undoable = p.undoable || n.undoable()
+		if n.Agent != nil || n.Undo != nil {
+			p.whole.longest = max(p.whole.longest, n.Try)
+		}
 		if n.Verb == Pivot && n.escapable() {
 			p.Fault("step %s: a pivot within an Any, or within a step that has an Else; want it where nothing leads back", n.Name)
 		}
