@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,14 +66,15 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	done, err := h.call(ctx, n, b)
 	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
-	var later *handlers.LaterError
-	switch asks := errors.As(err, &later); {
-	case stopped && !final, asks && ctx.Err() != nil:
+	v := handlers.Judge(err)
+	asks := v.Action == handlers.HandBack
+	switch {
+	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable:
 		return nil, err // the message comes again
 	case asks:
 		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),
-			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", later.After), slog.String("reason", flow.Text(later.Reason, 1000)))
-		return []channel.Message{askedLater(b, later.After)}, nil
+			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", v.After), slog.String("reason", flow.Text(v.Reason, 1000)))
+		return []channel.Message{askedLater(b, cmp.Or(v.After, time.Second))}, nil
 	}
 	h.meters.attempt(done)
 	h.calls.keep(e.ID, done)

@@ -195,18 +195,28 @@ func (f fan) done(m Done) {
 		return
 	case ended, !ev.open(), !child && m.Attempt != x.Tries[i]+1:
 		return // it was taken before, or comes too late and has done nothing
-	case !child && ev.Ending == "" && m.Outcome == Failed && (m.Attempt < f.n.Attempts || f.stays()):
-		f.touched = true
-		if x.Tries == nil {
-			x.Tries = map[int]int{}
-		}
-		x.Tries[i] = m.Attempt
-		f.sendBegin(f.itemMessage(i, m.Echo, m.Attempt+1), f.delay(m, m.Attempt))
+	case !child && ev.Ending == "" && f.retryItem(i, m):
 		return
 	default:
 		f.itemFailed(i, m)
 	}
 	f.goOn()
+}
+
+// retryItem begins another attempt at an item, and reports whether there is one.
+func (f fan) retryItem(i int, m Done) bool {
+	delay, again := f.again(m, m.Attempt)
+	if !again {
+		return false
+	}
+	x := f.ev.Fan
+	f.touched = true
+	if x.Tries == nil {
+		x.Tries = map[int]int{}
+	}
+	x.Tries[i] = m.Attempt
+	f.sendBegin(f.itemMessage(i, m.Echo, m.Attempt+1), delay)
+	return true
 }
 
 // goOn begins more where something has ended, and ends the step where nothing is left.

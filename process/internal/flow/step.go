@@ -173,6 +173,9 @@ func (s step) ended() {
 func (s step) late() {
 	ev, n := s.ev, s.n
 	why := "no end within " + ev.Timeout.Sub(ev.Created).String()
+	if n := len(ev.Failures); n > 0 {
+		why += ": " + ev.Failures[n-1].Msg
+	}
 	switch {
 	case s.stays() && len(n.Branches) > 0:
 		ev.Timeout, s.touched = time.Time{}, true // the steps in it go on, and have times of their own
