@@ -64,7 +64,7 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 		return nil, err
 	}
 	done, err := h.call(ctx, n, b)
-	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never
+	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never || done.Outcome == flow.Unknown
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
 	v := handlers.Judge(err)
 	asks := v.Action == handlers.HandBack
@@ -184,6 +184,8 @@ func judge(done *flow.Done, err error) {
 	)
 	done.Outcome = flow.Failed
 	switch {
+	case handlers.Judge(err).OutcomeUnknown():
+		done.Outcome = flow.Unknown
 	case errors.As(err, &refused):
 		done.Outcome = flow.Refused
 	case errors.As(err, &poison):
@@ -226,6 +228,9 @@ func (h *host) wanted(ctx context.Context, e *channel.Envelope, b flow.Begin) bo
 	s, err := h.instances.Get(ctx, b.ID, "")
 	if err != nil {
 		return true // the agent may know more than this store
+	}
+	if s.Value.Doubts(b) { // only an operator repeats it
+		return e.Retried != ""
 	}
 	return again && !s.Value.Knows(b) || s.Value.Wants(b)
 }

@@ -60,6 +60,8 @@
 //  8. Attempts are counted by the document. They go on until the step's time is over, one a minute at least, unless
 //     [Step.Attempts] bounds them. An error of the store spends none. An agent's error is a message. The counters of
 //     queues catch agents that kill their workers, and then the attempt has failed.
+//     An attempt whose outcome is unknown, as package guard says it, is not repeated by a guess, nor does it fail: the
+//     step is stuck until somebody says that it was done, or not, or to do it again, or until its agent answers.
 //  9. An agent is called at least once; its key is always the same. Messages that it sends have the same IDs in each
 //     attempt, and package guard makes its calls by the key. Its context ends at the earliest of Try, Within, and the
 //     loss of its message. While it goes on all the same, its process doesn't call it again.

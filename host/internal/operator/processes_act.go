@@ -114,8 +114,8 @@ func stuckNames(stuck []processes.StuckStep) string {
 	return strings.Join(all, ", ")
 }
 
-// pathLike is a word that is a step's line, and not its name.
-var pathLike = regexp.MustCompile(`^[0-9][0-9./~]*$`)
+// pathLike is a word that is a step's line, or an item of it, and not its name.
+var pathLike = regexp.MustCompile(`^[0-9][0-9./~]*(#[0-9]+)?$`)
 
 // arg returns an argument, or "".
 func (c processCall) arg(n int) string {
@@ -202,6 +202,17 @@ func processesSkip(ctx context.Context, x *call) error {
 			result = []byte(c.result)
 		}
 		return o.Skip(ctx, id, step, result)
+	})
+}
+
+func processesFail(ctx context.Context, x *call) error {
+	c := processCall{x}
+	return c.act(ctx, "processes fail", func(l *process.Looker, o process.Operator, id string) (process.Asked, error) {
+		step, err := c.step(ctx, "processes fail", l, id, c.arg(1))
+		if err != nil {
+			return process.Asked{}, err
+		}
+		return o.Fail(ctx, id, step)
 	})
 }
 

@@ -54,6 +54,9 @@ func processVerbs() []*verb {
 				"Without an ID, -stuck, -since, -waits, -tag and -prefix select instances, of which all steps that are stuck are tried. -since\n"+
 				"is when they got stuck."), 0, 0),
 		skip,
+		act("fail", "ID [STEP]", 1, 2, "say that a step whose outcome is unknown was not done", processesFail,
+			"STEP is as for retry. The step fails, and what was done before is undone. If it was done, skip says so; retry has it done again\n"+
+				"with the same key. Of a step with items, 03#7 is item 7, and 03 are all of them whose outcomes are unknown."),
 		selecting(act("rerun", "ID STEP", 2, 2, "run an instance again from a step on, or many instances", processesRerun,
 			"The instance has ended, or is stuck. The steps from STEP on get new keys, so what their agents did before may be done again.\n"+
 				"Without an ID, the flags select instances as those of list do, by default aborted ones of the last day; they run from STEP on,\n"+

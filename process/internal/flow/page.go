@@ -77,6 +77,10 @@ func (l listed) answer(m Done) {
 		return
 	}
 	x.Asked, l.touched = false, true
+	if m.Outcome == Unknown {
+		l.doubt(outcomeUnknown + m.Error)
+		return
+	}
 	if m.Outcome != OK {
 		ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: l.now, Msg: shorten(m.Error)})
 		x.Misses++

@@ -136,6 +136,8 @@ func (s undoing) answer(m Done) {
 			delay := s.delay(m, u.Attempt-u.Base)
 			u.Attempt++
 			s.send(u, delay)
+		case m.Outcome == Unknown:
+			s.stick(u, outcomeUnknown+m.Error)
 		default:
 			s.stick(u, m.Error)
 		}

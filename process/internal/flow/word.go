@@ -61,14 +61,26 @@ func (w word) late(this string) {
 func (w word) failure() {
 	ev, m := w.ev, w.m
 	late := ev.Halt == haltLate // nobody waits for it any more, but now its outcome is known
-	if !ev.open() || ev.Halt != "" && !late || m.Attempt != ev.Attempt {
+	switch doubts := ev.Halt == haltDoubt; {
+	case !ev.open():
+		w.noteDoubt(m)
 		return
+	case ev.Halt != "" && !late && !doubts, m.Attempt != ev.Attempt, doubts && m.Outcome == Unknown:
+		return
+	case doubts:
+		w.resume()
+		late = false
 	}
 	w.touched = true
 	ev.Began, ev.Worker = m.Began, m.Worker
+	if m.Outcome == Unknown {
+		m.Error = outcomeUnknown + m.Error
+		w.doubt(m.Error)
+	}
 	ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: w.now, Began: m.Began, Msg: shorten(m.Error)})
 	delay, again := w.again(m, ev.Attempt-ev.Base)
 	switch {
+	case m.Outcome == Unknown:
 	case late:
 		ev.Halt = haltFailed
 	case ev.Ending != "":
