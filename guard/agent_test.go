@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +118,76 @@ func TestLaw11AnAgentsKeyIsThatOfItsStep(t *testing.T) {
 				}
 				for path, effects := range map[string]int{"/charge": 1, "/pack-a": 1, "/pack-b": 1, "/two": 2, "/refund": 1} {
 					bank.want(t, path, effects)
+				}
+			})
+		})
+	}
+}
+
+// An agent's call whose outcome is unknown makes its step stuck: an operator decides. So it is where the call is given
+// up, and where the worker stops.
+func TestLaw11AnAgentsUnknownOutcomeIsAnOperators(t *testing.T) {
+	for name, call := range map[string]func(ctx context.Context, app *millracetest.App) error{
+		"no answer": func(context.Context, *millracetest.App) error { return errReset },
+		"given up":  func(context.Context, *millracetest.App) error { time.Sleep(time.Hour); return nil },
+		"stopped": func(ctx context.Context, app *millracetest.App) error {
+			go app.Restart()
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var app *millracetest.App
+			var calls atomic.Int64
+			keys := make(chan string, 100)
+			g := guard.New("bank", guard.Config{Logger: quietLogger(), Timeout: guard.NoTimeout})
+			plan := func(p *process.Plan[purchase]) {
+				process.Do(p, "charge", func(ctx context.Context, _ purchase) (string, error) {
+					return "", g.Do(ctx, func(ctx context.Context) error {
+						keys <- process.Key(ctx)
+						if calls.Add(1) == 1 {
+							return call(ctx, app)
+						}
+						return nil
+					})
+				}, nil)
+			}
+			millracetest.Run(t, millracetest.Plan("buy", plan, nil), func(t *testing.T, a *millracetest.App) {
+				app = a
+				buy := process.Open[purchase](app.Channels(), "buy")
+				look, err := process.Look(app.Store(), "buy", "/test")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := buy.Start(t.Context(), "p1", purchase{}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(30 * time.Minute) // in a bubble
+				s, err := buy.Get(t.Context(), "p1")
+				if err != nil || s.Status != process.Stuck || calls.Load() != 1 {
+					t.Errorf("%d calls, %s, %v; want one, and that it is stuck\n%s", calls.Load(), s.Status, err, millracetest.Timeline(t, app.Store(), "buy", "p1"))
+				}
+				for x, err := range look.Open(t.Context()) {
+					if err != nil || !strings.Contains(x.Error, "outcome unknown") || x.Name != "charge" {
+						t.Errorf("the index has %+v, %v", x, err)
+					}
+				}
+				time.Sleep(2 * time.Hour) // in a bubble: the call that was given up has ended well
+				if name != "given up" {
+					if _, err := look.Operator("ada", "never arrived").Retry(t.Context(), "p1", "01"); err != nil {
+						t.Fatal(err)
+					}
+					app.Drain()
+					if a, b := <-keys, <-keys; a != b {
+						t.Errorf("the keys %s and %s, want one", a, b)
+					}
+				}
+				if poisoned := app.Poison(); (name == "given up") != (len(poisoned) == 1) {
+					t.Errorf("in the poison queue: %v", poisoned)
+				}
+				if s, err = buy.Get(t.Context(), "p1"); err != nil || s.Status != process.Completed {
+					t.Errorf("in the end it is %s, %v", s.Status, err)
 				}
 			})
 		})

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,16 +65,17 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 		return nil, err
 	}
 	done, err := h.call(ctx, n, b)
-	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never
+	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never || done.Outcome == flow.Unknown
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
-	var later *handlers.LaterError
-	switch asks := errors.As(err, &later); {
-	case stopped && !final, asks && ctx.Err() != nil:
+	v := handlers.Judge(err)
+	asks := v.Action == handlers.HandBack
+	switch {
+	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable:
 		return nil, err // the message comes again
 	case asks:
 		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),
-			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", later.After), slog.String("reason", flow.Text(later.Reason, 1000)))
-		return []channel.Message{askedLater(b, later.After)}, nil
+			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", v.After), slog.String("reason", flow.Text(v.Reason, 1000)))
+		return []channel.Message{askedLater(b, cmp.Or(v.After, time.Second))}, nil
 	}
 	h.meters.attempt(done)
 	h.calls.keep(e.ID, done)
@@ -187,6 +189,8 @@ func judge(done *flow.Done, err error) {
 	)
 	done.Outcome = flow.Failed
 	switch {
+	case handlers.Judge(err).OutcomeUnknown():
+		done.Outcome = flow.Unknown
 	case errors.As(err, &refused):
 		done.Outcome = flow.Refused
 	case errors.As(err, &poison):
@@ -229,6 +233,9 @@ func (h *host) wanted(ctx context.Context, e *channel.Envelope, b flow.Begin) bo
 	s, err := h.instances.Get(ctx, b.ID, "")
 	if err != nil {
 		return true // the agent may know more than this store
+	}
+	if s.Value.Doubts(b) { // only an operator repeats it
+		return e.Retried != ""
 	}
 	return again && !s.Value.Knows(b) || s.Value.Wants(b)
 }

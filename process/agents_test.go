@@ -20,6 +20,8 @@ import (
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 // Laws 2 and 8. An agent may do anything: it ends in an outcome of its attempt, and the next one is begun.
@@ -65,6 +67,43 @@ func TestAgentsMayDoAnything(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Law 8. An error of the store within an agent is none of the agent's: it spends no attempt, in an undo neither.
+func TestTheStoresErrorSpendsNoAttempt(t *testing.T) {
+	each(t, func(c *crew, p *process.Plan[note]) {
+		c.undoable(p, "a").Attempts(1)
+		c.do(p, "b").Attempts(1)
+	}, func(l *lab) {
+		var mu sync.Mutex
+		n := map[string]int{} // under mu
+		for _, agent := range []string{"a", "undo a"} {
+			l.when(agent, func(ctx context.Context) (string, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				n[agent]++
+				if got := process.Attempt(ctx); got != 1 {
+					l.t.Errorf("%s: attempt %d, want 1", agent, got)
+				}
+				switch n[agent] {
+				case 1:
+					return "", fmt.Errorf("read my rows: %w", storage.ErrUnavailable)
+				case 2:
+					return "", storage.ErrThrottled
+				case 3:
+					return "", values.ErrContended
+				}
+				return agent, nil
+			})
+		}
+		l.when("b", func(context.Context) (string, error) { return "", errors.New("no") })
+		l.start("i")
+		l.app.Advance(10 * time.Minute)
+		l.want("i", process.Aborted, "a")
+		l.wantError("i", "no")
+		l.wantJournal("a, a, a, a, b, undo a, undo a, undo a, undo a")
+		l.wantPoison()
+	})
 }
 
 // Law 6. An agent that always says Later is asked until its step has ended, and no more.

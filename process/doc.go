@@ -58,14 +58,16 @@
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.
-//  8. Attempts are counted by the document. An agent's error is a message. The counters of queues catch agents that
-//     kill their workers, and then the attempt has failed.
+//  8. Attempts are counted by the document. They go on until the step's time is over, one a minute at least, unless
+//     [Step.Attempts] bounds them. An error of the store spends none. An agent's error is a message. The counters of
+//     queues catch agents that kill their workers, and then the attempt has failed.
+//     An attempt whose outcome is unknown, as package guard says it, is not repeated by a guess, nor does it fail: the
+//     step is stuck until somebody says that it was done, or not, or to do it again, or until its agent answers.
 //  9. An agent is called at least once; its key is always the same. Messages that it sends have the same IDs in each
 //     attempt, and package guard makes its calls by the key. Its context ends at the earliest of Try, Within, and the
 //     loss of its message. While it goes on all the same, its process doesn't call it again.
 //  10. Undo goes in the reverse order of ending; steps of different branches of an [All] are undone side by side. An
-//     undo has attempts and a deadline of its own, and can't be cancelled. One that fails for good makes the instance
-//     stuck.
+//     undo is tried for a day, and can't be cancelled. One that fails for good makes the instance stuck.
 //  11. Cancel wins over steps that have not begun. A step at work has 30 seconds to answer. Then all is undone, or
 //     kept, as the plan says. It reaches parts as messages, and each of them answers before the instance ends.
 //  12. Early is kept, late is noted. A signal before its Wait waits in the document. So does a signal or a cancel

@@ -13,7 +13,7 @@ import (
 // Metrics has [Register] count what the plan's instances do, in this process. Each has the label plan:
 //
 //   - millrace_process_attempts_total, by outcome: runs of agents: ok, failed, refused (see [Refuse]), never
-//     (handlers.Poison), undone, undo_failed
+//     (handlers.Poison), unknown, undone, undo_failed
 //   - millrace_process_ended_total, by status: instances that have ended
 //   - millrace_process_surprises_total, by what: of the instances that have ended, answers that came late or twice, and
 //     signals that were unheard
@@ -44,7 +44,7 @@ func newMeters(r prometheus.Registerer, plan string) (m *meters, err error) {
 		}
 		return v
 	}
-	m.attempts = total("attempts", "outcome", "Runs of agents: ok, failed, refused, never, undone, undo_failed.")
+	m.attempts = total("attempts", "outcome", "Runs of agents: ok, failed, refused, never, unknown, undone, undo_failed.")
 	m.ended = total("ended", "status", "Instances that have ended, at least.")
 	m.surprises = total("surprises", "what", "Of instances that have ended, at least: answers that came late or twice, signals that were unheard.")
 	if err == nil {

@@ -71,6 +71,13 @@ func (o Operator) Skip(ctx context.Context, id, step string, result []byte) (Ask
 	return o.actOn(ctx, flow.Act{ID: id, Do: flow.ActSkip, Result: result}, step)
 }
 
+// Fail says that a step whose outcome is unknown was not done: it fails, and so does the instance. Skip says that it was
+// done, and Retry has it done again with the same key. Of a step with items they speak of all items whose outcomes are
+// unknown, or of one: step is "03#7" for item 7 then.
+func (o Operator) Fail(ctx context.Context, id, step string) (Asked, error) {
+	return o.actOn(ctx, flow.Act{ID: id, Do: flow.ActFail}, step)
+}
+
 // Rerun runs an instance that has ended, or is stuck, again from a step on. The steps get other keys.
 func (o Operator) Rerun(ctx context.Context, id, step string) (Asked, error) {
 	return o.actOn(ctx, flow.Act{ID: id, Do: flow.ActRerun}, step)
@@ -128,6 +135,13 @@ func checkNote(m flow.Act) error {
 
 // actOn sends an act on a step, as [Line.ID] names it.
 func (o Operator) actOn(ctx context.Context, m flow.Act, step string) (Asked, error) {
+	if line, item, of := strings.Cut(step, "#"); of {
+		i, err := strconv.Atoi(item)
+		if err != nil || i < 0 {
+			return Asked{}, o.look.wrap(m.Do, m.ID, fmt.Errorf("no item %s: want its number, such as 03#7", storage.Quote(item)))
+		}
+		m.Item, step = &i, line
+	}
 	id, path, run, page := locate(m.ID, step)
 	if path == "" || path == rootLine {
 		return Asked{}, o.look.wrap(m.Do, m.ID, fmt.Errorf("no step %s: want its path, such as 02", storage.Quote(step)))

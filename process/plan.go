@@ -153,8 +153,8 @@ func (s *Step[S, I, R]) Try(d time.Duration) *Step[S, I, R] {
 	return s
 }
 
-// Within is how long the step may take, all attempts and all waiting included. Then it fails. A success that comes
-// later is undone. Defaults to an hour.
+// Within is how long the step may take, all attempts and all waiting included. Then it fails, or already when the next
+// attempt would begin later. A success that comes later is undone. Defaults to an hour.
 func (s *Step[S, I, R]) Within(d time.Duration) *Step[S, I, R] {
 	s.positive("Within", float64(d))
 	s.node.Within, s.node.Forever = d, false
@@ -167,7 +167,8 @@ func (s *Step[S, I, R]) Forever() *Step[S, I, R] {
 	return s
 }
 
-// Attempts is how often the agent is asked at most, for each item if there are several. Defaults to 5.
+// Attempts is how often the agent is asked at most, for each item if there are several. Defaults to as often as there is
+// time for: some 60 times within an hour. An agent whose error no repeat cures returns [Refuse].
 func (s *Step[S, I, R]) Attempts(n int) *Step[S, I, R] {
 	s.fits("Attempts", flow.Do, flow.Each)
 	s.positive("Attempts", float64(n))
@@ -175,8 +176,8 @@ func (s *Step[S, I, R]) Attempts(n int) *Step[S, I, R] {
 	return s
 }
 
-// Backoff is the delay after the first failed attempt. It doubles with each further one, up to five minutes. Defaults
-// to a second.
+// Backoff is the delay after the first failed attempt. It doubles with each further one, up to a minute. Defaults to a
+// second.
 func (s *Step[S, I, R]) Backoff(d time.Duration) *Step[S, I, R] {
 	s.fits("Backoff", flow.Do, flow.Each)
 	s.positive("Backoff", float64(d))
@@ -188,8 +189,8 @@ func (s *Step[S, I, R]) Backoff(d time.Duration) *Step[S, I, R] {
 }
 
 // Undo takes back what the agent has done, if the plan fails or is cancelled later, or if the success comes too late.
-// It gets the result, and the item of Each, or else the state as it was just after the step. It has five attempts
-// within a day. The state of the instance is not taken back.
+// It gets the result, and the item of Each, or else the state as it was just after the step. An undo that fails is tried
+// again for a day, and then the instance is stuck. The state of the instance is not taken back.
 func (s *Step[S, I, R]) Undo(f func(context.Context, I, R) error) *Step[S, I, R] {
 	s.fits("Undo", flow.Do, flow.Each)
 	if f = replaced(s.plan.plan, s.plan.hear, "undo "+s.node.Name, f); f == nil {

@@ -5,6 +5,30 @@ package main
 func processes() []mutant {
 	return []mutant{
 		{
+			name: "an agent's attempt of unknown outcome has failed",
+			file: "process/agent.go",
+			old:  "	case handlers.Judge(err).OutcomeUnknown():\n		done.Outcome = flow.Unknown\n",
+			new:  "",
+			by:   "guard",
+			test: "TestLaw11AnAgentsUnknownOutcomeIsAnOperators",
+		},
+		{
+			name: "a cancel ends a step of which nobody knows what it has done",
+			file: "process/internal/flow/step.go",
+			old:  "ev.Ending != \"\", ev.Halt == haltDoubt && ev.Fan == nil:",
+			new:  "ev.Ending != \"\":",
+			by:   "process/internal/flow",
+			test: "TestOutcomeUnknown",
+		},
+		{
+			name: "a service that is away for a while aborts a process",
+			file: "process/internal/flow/word.go",
+			old:  "most == 0 || failed < most",
+			new:  "failed < max(most, 5)",
+			by:   "process/internal/flow",
+			test: "TestAServiceThatIsAwayForAWhile",
+		},
+		{
 			name: "an instance is started again with another input",
 			file: "process/internal/flow/advance.go",
 			old:  "d.Digest != start.Digest()",

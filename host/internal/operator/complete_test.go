@@ -33,7 +33,7 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"po"}, []string{"poison"}},
 		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
 		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
-		{[]string{"processes", ""}, []string{"cancel", "list", "nudge", "rerun", "retry", "show", "signal", "skip", "versions"}},
+		{[]string{"processes", ""}, []string{"cancel", "fail", "list", "nudge", "rerun", "retry", "show", "signal", "skip", "versions"}},
 		{[]string{"processes", "list", "-status", "un"}, []string{"undoing"}},
 		{[]string{"processes", "show", ""}, nil}, // nobody has a plan
 		{[]string{"poison", "list", "-reason", "b"}, []string{"bad key", "body is gone"}},

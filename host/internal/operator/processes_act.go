@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,19 +114,27 @@ func stuckNames(stuck []processes.StuckStep) string {
 	return strings.Join(all, ", ")
 }
 
-// pathLike is a word that is a step's line, and not its name.
-var pathLike = regexp.MustCompile(`^[0-9][0-9./~]*$`)
+// pathLike is a word that is a step's line, or an item of it, and not its name.
+var pathLike = regexp.MustCompile(`^[0-9][0-9./~]*(#[0-9]+)?$`)
+
+// arg returns an argument, or "".
+func (c processCall) arg(n int) string {
+	if n < len(c.args) {
+		return c.args[n]
+	}
+	return ""
+}
 
 // step finds the step that an act is for: by its line, by its name, or as the only one that is stuck.
-func (c processCall) step(ctx context.Context, verb string, l *process.Looker, id string) (string, error) {
-	if len(c.args) > 1 && pathLike.MatchString(c.args[1]) {
-		return c.args[1], nil
+func (c processCall) step(ctx context.Context, verb string, l *process.Looker, id, step string) (string, error) {
+	if pathLike.MatchString(step) {
+		return step, nil
 	}
 	s, err := l.Stream(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	if len(c.args) == 1 {
+	if step == "" {
 		switch stuck := processes.Stuck(s); len(stuck) {
 		case 0:
 			return "", nothing("%s: no step of %s is stuck", verb, storage.Quote(id))
@@ -138,7 +147,7 @@ func (c processCall) step(ctx context.Context, verb string, l *process.Looker, i
 	var lines []string
 	run := -1
 	for _, x := range s.Lines[1:] {
-		if x.Name != c.args[1] || x.Run < run {
+		if x.Name != step || x.Run < run {
 			continue
 		}
 		if x.Run > run { // the last run counts
@@ -148,7 +157,7 @@ func (c processCall) step(ctx context.Context, verb string, l *process.Looker, i
 	}
 	switch len(lines) {
 	case 0:
-		return "", nothing("%s: no step %s has begun in %s; %s processes show %s shows those that have", verb, storage.Quote(c.args[1]), storage.Quote(id), c.Command, boot.ShellWord(id))
+		return "", nothing("%s: no step %s has begun in %s; %s processes show %s shows those that have", verb, storage.Quote(step), storage.Quote(id), c.Command, boot.ShellWord(id))
 	case 1:
 		return lines[0], nil
 	}
@@ -169,8 +178,11 @@ func processesNudge(ctx context.Context, x *call) error {
 
 func processesRetry(ctx context.Context, x *call) error {
 	c := processCall{x}
+	if c.selects() {
+		return c.actOnAll(ctx, "processes retry", process.Stuck, stuckOf(ctx, process.Operator.Retry))
+	}
 	return c.act(ctx, "processes retry", func(l *process.Looker, o process.Operator, id string) (process.Asked, error) {
-		step, err := c.step(ctx, "processes retry", l, id)
+		step, err := c.step(ctx, "processes retry", l, id, c.arg(1))
 		if err != nil {
 			return process.Asked{}, err
 		}
@@ -181,7 +193,7 @@ func processesRetry(ctx context.Context, x *call) error {
 func processesSkip(ctx context.Context, x *call) error {
 	c := processCall{x}
 	return c.act(ctx, "processes skip", func(l *process.Looker, o process.Operator, id string) (process.Asked, error) {
-		step, err := c.step(ctx, "processes skip", l, id)
+		step, err := c.step(ctx, "processes skip", l, id, c.arg(1))
 		if err != nil {
 			return process.Asked{}, err
 		}
@@ -193,10 +205,31 @@ func processesSkip(ctx context.Context, x *call) error {
 	})
 }
 
+func processesFail(ctx context.Context, x *call) error {
+	c := processCall{x}
+	return c.act(ctx, "processes fail", func(l *process.Looker, o process.Operator, id string) (process.Asked, error) {
+		step, err := c.step(ctx, "processes fail", l, id, c.arg(1))
+		if err != nil {
+			return process.Asked{}, err
+		}
+		return o.Fail(ctx, id, step)
+	})
+}
+
 func processesRerun(ctx context.Context, x *call) error {
 	c := processCall{x}
+	if c.selects() {
+		return c.actOnAll(ctx, "processes rerun", process.Aborted, func(l *process.Looker, o process.Operator, id string) ([]process.Asked, error) {
+			step, err := c.step(ctx, "processes rerun", l, id, cmp.Or(c.arg(0), firstStep))
+			if err != nil {
+				return nil, err
+			}
+			asked, err := o.Rerun(ctx, id, step)
+			return []process.Asked{asked}, err
+		})
+	}
 	return c.act(ctx, "processes rerun", func(l *process.Looker, o process.Operator, id string) (process.Asked, error) {
-		step, err := c.step(ctx, "processes rerun", l, id)
+		step, err := c.step(ctx, "processes rerun", l, id, c.arg(1))
 		if err != nil {
 			return process.Asked{}, err
 		}
@@ -256,6 +289,9 @@ func processesSignal(ctx context.Context, x *call) error {
 
 // checkInstance refuses an ID that no instance can have.
 func checkInstance(_ context.Context, c *call) error {
+	if c.selects() {
+		return nil
+	}
 	err := storage.CheckKey(c.args[0])
 	if err == nil && strings.Contains(c.args[0], "#") {
 		err = errors.New("it has a #")

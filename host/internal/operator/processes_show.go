@@ -291,12 +291,20 @@ func (d *drawing) foot() (all []string) {
 	}
 	id := boot.ShellWord(d.ID)
 	for _, x := range processes.Stuck(d.Stream) {
-		say("Step %s is stuck. %s processes retry %s %s tries it again; skip, rerun and cancel give it up.", x, d.command, id, x.ID)
+		say("Step %s is stuck. %s processes retry %s %s tries it again; %s.", x, d.command, id, x.ID, waysOn(x))
 	}
 	if len(all) > 0 {
 		all = append([]string{""}, all...)
 	}
 	return all
+}
+
+// waysOn says what else can be done about a step that is stuck.
+func waysOn(x processes.StuckStep) string {
+	if strings.Contains(x.Why, "outcome unknown") {
+		return "skip says that it was done, and fail that it was not"
+	}
+	return "skip, rerun and cancel give it up"
 }
 
 // wrapped breaks a text at blanks, and indents its lines.

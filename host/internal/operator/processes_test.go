@@ -160,6 +160,18 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	contains(t, "parts are no instances", x.want(t, 0, "", "processes", "list", "-json"), `{"plan":"trip","id":"t3",`)
 	contains(t, "skip of a part", x.want(t, 0, "", "processes", "skip", "t3", "-wait", "2m"), `"t3/05.00001" of trip: skip 01 is done.`)
 	x.until(t, "t3 completed ", "-status", "completed")
+	for _, id := range []string{"m1", "m2"} {
+		x.start(t, trip{ID: id, Stick: "think", Days: 2})
+		x.until(t, "trip "+id+" 02 think ", "-stuck")
+	}
+	contains(t, "retry of many, dry", x.want(t, 0, "", "processes", "retry", "-prefix", "m", "-dry-run"), "trip m1 – selected", "trip m2 – selected")
+	contains(t, "retry of many", x.want(t, 0, "", "processes", "retry", "-stuck", "-since", "1h", "-wait", "2m"), "trip m1 02 done", "trip m2 02 done")
+	contains(t, "retry of none", x.want(t, 0, "", "processes", "retry", "-prefix", "x"), "No instances.")
+	contains(t, "rerun of many", x.want(t, 0, "", "processes", "rerun", "-status", "canceled", "-since", "1h", "-wait", "2m"), "trip t2 01 done")
+	x.until(t, "t2 inprocess ", "-waits", "car")
+	contains(t, "neither", x.want(t, 2, "", "processes", "retry"), "want ID [STEP], or flags that select instances")
+	contains(t, "both", x.want(t, 2, "", "processes", "retry", "t1", "-stuck"), "want one instance by its ID, or those that flags select, not both")
+	contains(t, "dry run of one", x.want(t, 2, "", "processes", "rerun", "t1", "01", "-dry-run"), "-dry-run is for flags that select instances")
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}

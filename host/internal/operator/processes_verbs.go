@@ -49,11 +49,18 @@ func processVerbs() []*verb {
 		signal,
 		act("cancel", "ID", 1, 1, "cancel an instance", processesCancel,
 			"Steps that have not begun don't begin. Those that have get 30 seconds. Then all that was done is undone, or kept, as the plan says."),
-		act("retry", "ID [STEP]", 1, 2, "try a stuck step of an instance again", processesRetry,
-			"STEP is the step's ID as show prints it, or its name. Without it, it is the only one that is stuck. The agent gets the same key."),
+		selecting(act("retry", "ID [STEP]", 1, 2, "try a stuck step of an instance again, or those of many instances", processesRetry,
+			"STEP is the step's ID as show prints it, or its name. Without it, it is the only one that is stuck. The agent gets the same key.\n"+
+				"Without an ID, -stuck, -since, -waits, -tag and -prefix select instances, of which all steps that are stuck are tried. -since\n"+
+				"is when they got stuck."), 0, 0),
 		skip,
-		act("rerun", "ID STEP", 2, 2, "run an instance again from a step on", processesRerun,
-			"The instance has ended, or is stuck. The steps from STEP on get new keys, so what their agents did before may be done again."),
+		act("fail", "ID [STEP]", 1, 2, "say that a step whose outcome is unknown was not done", processesFail,
+			"STEP is as for retry. The step fails, and what was done before is undone. If it was done, skip says so; retry has it done again\n"+
+				"with the same key. Of a step with items, 03#7 is item 7, and 03 are all of them whose outcomes are unknown."),
+		selecting(act("rerun", "ID STEP", 2, 2, "run an instance again from a step on, or many instances", processesRerun,
+			"The instance has ended, or is stuck. The steps from STEP on get new keys, so what their agents did before may be done again.\n"+
+				"Without an ID, the flags select instances as those of list do, by default aborted ones of the last day; they run from STEP on,\n"+
+				"or from the first step."), 1, 1),
 		act("nudge", "ID", 1, 1, "let an instance look at its deadlines", processesNudge, "It also writes its row of the index anew."),
 		{name: "processes versions", about: "list the versions of plans, and how many instances of each are open", store: true, run: processesVersions, flags: planFlag,
 			more: "A version without open instances needs no code any more. It reads a row for each open instance."},
@@ -82,6 +89,12 @@ func statuses() []string {
 func processesFlags(set *flag.FlagSet, o *options) {
 	o.limit = 100
 	planFlag(set, o)
+	selectionFlags(set, o)
+	limitFlag(set, o, "instances")
+}
+
+// selectionFlags select instances.
+func selectionFlags(set *flag.FlagSet, o *options) {
 	set.Func("status", "only instances of this `STATUS`: "+strings.Join(statuses(), ", "), func(s string) error {
 		if !slices.Contains(statuses(), s) {
 			return fmt.Errorf("want one of %s", strings.Join(statuses(), ", "))
@@ -104,7 +117,6 @@ func processesFlags(set *flag.FlagSet, o *options) {
 		return nil
 	})
 	set.Func("prefix", "only instances whose IDs begin with this `TEXT`", text(&o.prefix))
-	limitFlag(set, o, "instances")
 }
 
 // mostSince bounds the days that a list goes through.

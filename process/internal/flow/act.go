@@ -32,6 +32,8 @@ func (o operator) act(m Act) {
 		o.retry(m)
 	case ActSkip:
 		o.skip(m)
+	case ActFail:
+		o.fail(m)
 	case ActRerun:
 		o.rerun(m)
 	}
@@ -125,8 +127,14 @@ func (o operator) retry(m Act) {
 		o.refuse(m, "items of it have failed for good: skip it, or run again from it")
 		return
 	}
+	if o.decidesItems(m, s) {
+		return
+	}
 	o.did(m)
 	switch s.ev.Halt {
+	case haltDoubt:
+		s.ev.Base = s.ev.Attempt
+		o.waitOn(s)
 	case haltBegin:
 		o.beginOnce(s)
 	case haltTake:
@@ -256,7 +264,11 @@ func (o operator) skip(m Act) {
 	if o.awaits(m, s) {
 		return
 	}
+	if o.decidesItems(m, s) {
+		return
+	}
 	ev := s.ev
+	doubt := ev.Halt == haltDoubt && ev.Fan == nil
 	if m.Result != nil {
 		if err := s.apply(s.n.takes(), m.Result); err != nil {
 			o.refuse(m, "its result: "+err.Error())
@@ -271,10 +283,17 @@ func (o operator) skip(m Act) {
 	case ev.Verb == Sub && ev.Halt == haltLate:
 		parts{s}.cancel(Skipped, ev.Msg)
 	default:
-		if s.did() {
+		if doubt {
+			ev.Digest = digest(m.Result, "")
+			s.arm(null(m.Result))
+		} else if s.did() {
 			s.arm(ev.Result)
 		} else if m.Result != nil && ev.Verb != Sub {
 			s.arm(m.Result)
+		}
+		if ev.Ending == Canceled {
+			s.close(Skipped)
+			return
 		}
 		s.finish(Skipped)
 	}

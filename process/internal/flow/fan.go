@@ -105,7 +105,7 @@ func (f *Fan) stop() {
 
 // letGo forgets all that is kept of items that have ended.
 func (f *Fan) letGo() {
-	f.Rest, f.Armed, f.Held, f.Tries, f.Cursor, f.Bytes = nil, nil, nil, nil, nil, 0
+	f.Rest, f.Armed, f.Held, f.Tries, f.Doubts, f.Cursor, f.Bytes = nil, nil, nil, nil, nil, nil, 0
 }
 
 // checkItems refuses items that no page holds.
@@ -187,6 +187,9 @@ func (f fan) done(m Done) {
 	ev, x, i := f.ev, f.ev.Fan, *m.Item
 	child := x.Paged || f.n.Sub != nil
 	ended := i < 0 || i >= x.N || Bit(x.Ended, i)
+	if !ended && !child && ev.open() && m.Outcome != Unknown {
+		f.settleDoubt(i)
+	}
 	switch {
 	case m.Outcome == OK && !ended:
 		f.itemOK(i, m, child)
@@ -194,14 +197,11 @@ func (f fan) done(m Done) {
 		f.itemAgain(i, m)
 		return
 	case ended, !ev.open(), !child && m.Attempt != x.Tries[i]+1:
+		f.noteDoubt(m)
 		return // it was taken before, or comes too late and has done nothing
-	case !child && ev.Ending == "" && m.Outcome == Failed && (m.Attempt < f.n.Attempts || f.stays()):
-		f.touched = true
-		if x.Tries == nil {
-			x.Tries = map[int]int{}
-		}
-		x.Tries[i] = m.Attempt
-		f.sendBegin(f.itemMessage(i, m.Echo, m.Attempt+1), f.delay(m, m.Attempt))
+	case !child && m.Outcome == Unknown:
+		f.doubtItem(i, m)
+	case !child && ev.Ending == "" && f.retryItem(i, m):
 		return
 	default:
 		f.itemFailed(i, m)
@@ -209,9 +209,29 @@ func (f fan) done(m Done) {
 	f.goOn()
 }
 
+// retryItem begins another attempt at an item, and reports whether there is one.
+func (f fan) retryItem(i int, m Done) bool {
+	delay, again := f.again(m, m.Attempt)
+	if !again {
+		return false
+	}
+	x := f.ev.Fan
+	f.touched = true
+	if x.Tries == nil {
+		x.Tries = map[int]int{}
+	}
+	x.Tries[i] = m.Attempt
+	f.sendBegin(f.itemMessage(i, m.Echo, m.Attempt+1), delay)
+	return true
+}
+
 // goOn begins more where something has ended, and ends the step where nothing is left.
 func (f fan) goOn() {
 	if !f.ev.goesOn() {
+		return
+	}
+	if why := f.doubts(); why != "" {
+		f.doubt(why)
 		return
 	}
 	if f.ev.Ending == "" && f.ev.Failed > f.tolerated() {

@@ -127,6 +127,7 @@ const (
 	haltFailed = "failed" // it has failed, after the pivot
 	haltLate   = "late"   // its time was over, after the pivot
 	haltLost   = "lost"   // a message that it waits for is in the poison queue
+	haltDoubt  = "doubt"  // nobody knows what an attempt has done
 )
 
 // open reports that the step has not ended.
@@ -190,6 +191,7 @@ type Fan struct {
 	Bytes   int                    `json:"bytes,omitzero"`    // of Rest and Armed
 	Rest    []jsontext.Value       `json:"rest,omitempty"`    // items that are not begun yet, from Next on
 	Tries   map[int]int            `json:"tries,omitempty"`   // failed attempts of an item that is open
+	Doubts  map[int]jsontext.Value `json:"doubts,omitempty"`  // items of which nobody knows what an attempt has done
 	Armed   map[int]jsontext.Value `json:"armed,omitempty"`   // results of items that may be undone
 	Effects map[int][]string       `json:"effects,omitempty"` // digests of the effects of items that may be undone
 	Worst   []BadItem              `json:"worst,omitempty"`   // some that failed for good

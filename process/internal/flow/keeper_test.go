@@ -114,6 +114,9 @@ func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Messa
 			for _, x := range f.Armed {
 				bytes += len(x) + armedBytes
 			}
+			for _, x := range f.Doubts {
+				bytes += len(x) + armedBytes
+			}
 			if bytes != f.Bytes {
 				k.fault("%s: the items of %s take %d bytes, and are taken for %d", id, ev.Name, bytes, f.Bytes)
 			}

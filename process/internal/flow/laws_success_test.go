@@ -2,6 +2,7 @@ package flow
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,7 +260,7 @@ func TestTheFirstOneDecides(t *testing.T) {
 // Law 8: attempts are counted by the document. An agent's refusal is none, and so is a failure of an older attempt.
 func TestAttemptsAreCountedByTheDocument(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, three)
+	w := newWorld(t, func(p *Plan) { three(p); p.Step("charge").Attempts = 5 })
 	w.agents["charge"] = fails(9, Failed)
 	w.start()
 	w.run(time.Hour)
@@ -281,6 +282,73 @@ func TestAttemptsAreCountedByTheDocument(t *testing.T) {
 	w.start()
 	w.run(time.Hour)
 	w.want(Aborted, "reserve", "charge", "undo reserve")
+}
+
+// away is an agent whose service is away for so long.
+func (w *world) away(d time.Duration) func(Begin) Done {
+	back := w.now.Add(d)
+	return func(b Begin) Done {
+		switch {
+		case w.now.Before(back):
+			return Done{Outcome: Failed, Error: "503"}
+		case b.List:
+			return Done{Outcome: OK, Result: jsontext.Value(`{"items":[]}`)}
+		}
+		return did("at last")
+	}
+}
+
+// Law 8: a step, an item and a list are tried until the time of the step is over, at least once a minute, and an undo
+// for a day. So a service that is away for less aborts nothing, and makes nothing stuck.
+func TestAServiceThatIsAwayForAWhile(t *testing.T) {
+	t.Parallel()
+	plan := func(p *Plan) {
+		undoable(do(p, p.Root, "a"))
+		each(p, p.Root, "items", 2)
+		each(p, p.Root, "listed", 0).Listed = true
+		do(p, p.Root, "last")
+	}
+	agents := []string{"a", "items 0", "items 1", "listed"}
+	for _, agent := range agents {
+		w := newWorld(t, plan)
+		w.agents["listed"] = w.away(0)
+		w.agents[agent] = w.away(58 * time.Minute)
+		w.agents["last"] = fails(1, Refused)
+		w.agents["undo a"] = func(b Begin) Done {
+			w.agents["undo a"] = w.away(23 * time.Hour)
+			return w.agents["undo a"](b)
+		}
+		w.start()
+		w.run(2 * time.Hour)
+		if d := w.doc(); d.Status != Undoing {
+			t.Errorf("%s: two hours later it is %s: %s", agent, d.Status, d.Msg)
+		}
+		w.run(24 * time.Hour)
+		if d := w.doc(); d.Status != Aborted || d.Msg != "no" {
+			t.Errorf("%s: in the end it is %s: %s", agent, d.Status, d.Msg)
+		}
+	}
+	for _, agent := range agents { // it is given up with the error of the agent, and when no other attempt is left
+		w := newWorld(t, plan)
+		w.agents["listed"] = w.away(0)
+		w.agents[agent] = w.away(3 * time.Hour)
+		w.start()
+		w.run(58 * time.Minute)
+		if d := w.doc(); d.Status != InProcess {
+			t.Errorf("%s: it is given up as %s: %s", agent, d.Status, d.Msg)
+		}
+		w.run(2 * time.Minute)
+		if d := w.doc(); d.Status != Aborted || !strings.Contains(d.Msg, "503") {
+			t.Errorf("%s: an hour later it is %s: %s", agent, d.Status, d.Msg)
+		}
+	}
+	w := newWorld(t, func(p *Plan) { each(p, p.Root, "items", 3).Tolerate = 1 }) // a failing item is one of those that may fail
+	w.agents["items 1"] = w.away(3 * time.Hour)
+	w.start()
+	w.run(time.Hour)
+	if d := w.doc(); d.Status != Completed {
+		t.Errorf("with one item that may fail it is %s: %s", d.Status, d.Msg)
+	}
 }
 
 // Failures that are remembered are bounded: the first one and the last ones.

@@ -69,6 +69,7 @@ const (
 	Failed    = "failed"   // this attempt
 	Refused   = "refused"  // for good: the agent says no
 	Never     = "never"    // for good: the agent can't
+	Unknown   = "unknown"  // of this attempt: it may have had its effect, and nobody can ask
 	Withdrawn = "canceled" // of a child
 	Lost      = "lost"     // unknown: the word for it is in the poison queue
 	Halted    = "stuck"    // of a child: it hasn't ended, and somebody must act
@@ -149,6 +150,7 @@ const (
 	ActCancel = "cancel"
 	ActRetry  = "retry" // a step that is stuck, or its undo, once more
 	ActSkip   = "skip"  // a step that is stuck counts as done, with a result
+	ActFail   = "fail"  // a step whose outcome is unknown was not done
 	ActRerun  = "rerun" // from a step on, with keys of their own
 	ActNudge  = "nudge" // look whether an alarm is missing
 	ActUndo   = "undo"  // a child: take back what was done
@@ -161,6 +163,7 @@ type Act struct {
 	ID     string         `json:"id"`
 	Do     string         `json:"do"`
 	Path   string         `json:"path,omitempty"`
+	Item   *int           `json:"item,omitempty"` // of a step whose items' outcomes are unknown; nil: all of them
 	Result jsontext.Value `json:"result,omitempty"`
 	Undo   int            `json:"undo,omitzero"`   // of a parent's undo: its number
 	Parent bool           `json:"parent,omitzero"` // it comes from the step that the part belongs to

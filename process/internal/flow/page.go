@@ -77,10 +77,15 @@ func (l listed) answer(m Done) {
 		return
 	}
 	x.Asked, l.touched = false, true
+	if m.Outcome == Unknown {
+		l.doubt(outcomeUnknown + m.Error)
+		return
+	}
 	if m.Outcome != OK {
 		ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: l.now, Msg: shorten(m.Error)})
-		if x.Misses++; m.Outcome == Failed && (x.Misses < l.n.Attempts || l.stays()) {
-			l.sendBegin(l.next(), l.delay(m, x.Misses))
+		x.Misses++
+		if delay, again := l.again(m, x.Misses); again {
+			l.sendBegin(l.next(), delay)
 			return
 		}
 		l.stop(m.Error)

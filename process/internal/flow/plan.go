@@ -38,14 +38,12 @@ const (
 const (
 	DefaultTry       = time.Minute
 	DefaultWithin    = time.Hour
-	DefaultAttempts  = 5
 	DefaultBackoff   = time.Second
 	DefaultAtOnce    = 256
 	DefaultRetention = 30 * 24 * time.Hour
-	UndoAttempts     = 5
 	UndoWithin       = 24 * time.Hour
 	Grace            = 30 * time.Second
-	maxBackoff       = 5 * time.Minute
+	maxBackoff       = time.Minute
 	maxDepth         = 8
 )
 
@@ -87,7 +85,7 @@ type Node struct {
 
 	Try, Within      time.Duration
 	Forever          bool
-	Attempts         int
+	Attempts         int // 0: as many as there is time for
 	Backoff          time.Duration
 	By               string
 	AtOnce           int
@@ -190,7 +188,7 @@ func (p *Plan) Fault(format string, args ...any) {
 func (p *Plan) Add(s *Seq, verb Verb, name string) *Node {
 	n := &Node{
 		Path: join(s.Path, len(s.Steps)+1), Name: name, Verb: verb, Seq: s, Index: len(s.Steps),
-		Try: DefaultTry, Within: DefaultWithin, Attempts: DefaultAttempts, Backoff: DefaultBackoff, AtOnce: DefaultAtOnce,
+		Try: DefaultTry, Within: DefaultWithin, Backoff: DefaultBackoff, AtOnce: DefaultAtOnce,
 	}
 	s.Steps = append(s.Steps, n)
 	p.nodes[n.Path] = n

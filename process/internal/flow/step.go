@@ -173,6 +173,9 @@ func (s step) ended() {
 func (s step) late() {
 	ev, n := s.ev, s.n
 	why := "no end within " + ev.Timeout.Sub(ev.Created).String()
+	if n := len(ev.Failures); n > 0 {
+		why += ": " + ev.Failures[n-1].Msg
+	}
 	switch {
 	case s.stays() && len(n.Branches) > 0:
 		ev.Timeout, s.touched = time.Time{}, true // the steps in it go on, and have times of their own
@@ -203,11 +206,11 @@ func (s step) fail(why string) {
 func (s step) cancel() {
 	ev := s.ev
 	switch {
-	case ev.Ending != "":
+	case ev.Ending != "", ev.Halt == haltDoubt && ev.Fan == nil: // whoever knows what it has done ends it
 		ev.Ending, s.touched = Canceled, true
 	case ev.Fan != nil:
 		parts{s}.cancel(Canceled, ev.Msg)
-		fan{s}.ended()
+		fan{s}.goOn()
 	case ev.Verb == Sub && (ev.goesOn() || ev.Halt == haltLost):
 		parts{s}.cancel(Canceled, ev.Msg)
 	case (ev.Verb == Do || ev.Verb == Ask) && (ev.goesOn() || ev.Halt == haltLost) && !ev.Due.After(s.now):

@@ -130,12 +130,14 @@ func (s undoing) answer(m Done) {
 			}
 			s.end(u, Undone)
 		case child || u.Status != InProcess || m.Attempt != u.Attempt:
-		case m.Outcome == Failed && u.Attempt-u.Base < UndoAttempts:
+		case m.Outcome == Failed && s.before(s.delay(m, u.Attempt-u.Base), u.Timeout):
 			s.touched = true
 			u.Failures = noteFailure(u.Failures, Failure{N: u.Attempt, At: s.now, Msg: shorten(m.Error)})
 			delay := s.delay(m, u.Attempt-u.Base)
 			u.Attempt++
 			s.send(u, delay)
+		case m.Outcome == Unknown:
+			s.stick(u, outcomeUnknown+m.Error)
 		default:
 			s.stick(u, m.Error)
 		}

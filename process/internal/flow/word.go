@@ -61,21 +61,32 @@ func (w word) late(this string) {
 func (w word) failure() {
 	ev, m := w.ev, w.m
 	late := ev.Halt == haltLate // nobody waits for it any more, but now its outcome is known
-	if !ev.open() || ev.Halt != "" && !late || m.Attempt != ev.Attempt {
+	switch doubts := ev.Halt == haltDoubt; {
+	case !ev.open():
+		w.noteDoubt(m)
 		return
+	case ev.Halt != "" && !late && !doubts, m.Attempt != ev.Attempt, doubts && m.Outcome == Unknown:
+		return
+	case doubts:
+		w.resume()
+		late = false
 	}
 	w.touched = true
 	ev.Began, ev.Worker = m.Began, m.Worker
+	if m.Outcome == Unknown {
+		m.Error = outcomeUnknown + m.Error
+		w.doubt(m.Error)
+	}
 	ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: w.now, Began: m.Began, Msg: shorten(m.Error)})
-	tries := ev.Attempt - ev.Base
+	delay, again := w.again(m, ev.Attempt-ev.Base)
 	switch {
+	case m.Outcome == Unknown:
 	case late:
 		ev.Halt = haltFailed
 	case ev.Ending != "":
 		ev.Msg = shorten(m.Error)
 		w.ended()
-	case m.Outcome == Failed && (tries < w.n.Attempts || w.stays()):
-		delay := w.delay(m, tries)
+	case again:
 		ev.Attempt++
 		ev.Due = w.now.Add(delay)
 		w.moved = w.moved || delay >= ShowAfter
@@ -83,6 +94,25 @@ func (w word) failure() {
 	default:
 		w.fail(m.Error)
 	}
+}
+
+// again reports that another attempt follows after so many that have failed, and after which delay. One that would begin
+// after the step's end isn't made.
+func (s step) again(m Done, failed int) (delay time.Duration, ok bool) {
+	delay = s.delay(m, failed)
+	switch most := s.n.Attempts; {
+	case m.Outcome != Failed:
+		return 0, false
+	case s.stays():
+		return delay, true
+	default:
+		return delay, (most == 0 || failed < most) && s.before(delay, s.until())
+	}
+}
+
+// before reports that something which begins after a delay begins before a time; zero is never over.
+func (t *turn) before(delay time.Duration, end time.Time) bool {
+	return end.IsZero() || t.now.Add(delay).Before(end)
 }
 
 // delay returns how long to wait after a failed attempt. It grows, and differs from instance to instance.
