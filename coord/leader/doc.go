@@ -54,7 +54,7 @@
 // # Cost
 //
 //   - A leader makes one request every third of the TTL: 18 a minute by default.
-//   - A candidate makes one every sixth to third of the TTL, and refreshes its row of waiters once per TTL: 30 a minute
+//   - A candidate makes one every sixth to third of the TTL, some 20 more at first where nothing rings, and refreshes its row of waiters once per TTL: 30 a minute
 //     by default.
 //   - A change costs the old leader one request and the new one three, however many candidates there are. With a
 //     doorbell each of them makes up to two more, to find those that it tells.

@@ -42,6 +42,7 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 		return nil, err
 	}
 	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), sights: sightsOf(store), waiter: waiter{told: make(chan struct{}, 1)}}
+	c.holder = c.since
 	c.sight, _ = c.sights.Get(name)
 	defer c.leave()
 	var last error // of the looks
@@ -86,6 +87,7 @@ type candidate struct {
 	id     string
 	since  time.Time // when it began
 	sights *lru.Cache[sight]
+	holder time.Time // since when it knows of the present holder
 }
 
 // look reads the blob. It writes the blob if the lease is free, or has stayed the same for too long.
@@ -93,6 +95,9 @@ func (c *candidate) look(ctx context.Context) (*Lease, error) {
 	doc, etag, err := c.get(ctx, c.etag)
 	switch {
 	case err == nil:
+		if doc.Fence != c.doc.Fence {
+			c.holder = time.Now()
+		}
 		c.saw(sight{doc, etag, time.Now()})
 	case errors.Is(err, storage.ErrNotFound):
 		c.saw(sight{})
@@ -133,9 +138,15 @@ func (c *candidate) waitBeforeTakeover() time.Duration {
 	return time.Until(c.seen.Add(time.Duration(c.doc.TTL) * time.Millisecond * 7 / 6))
 }
 
-// pause is the time until the next look.
+// pause is the time until the next look. Where no release is heard, it is short at first, and grows with the time for
+// which this holder has had the lease: a short scope is followed soon, and a long one costs few looks. Who has waited
+// for long looks more seldom, so that a crowd costs less.
 func (c *candidate) pause() time.Duration {
 	d := c.ttl/6 + mathrand.N(c.ttl/6)
+	if c.hearing == nil {
+		soon := max(time.Since(c.holder)/4, min(time.Since(c.since)/16, c.ttl/75), c.ttl/300)
+		d = min(d, soon/2+mathrand.N(soon))
+	}
 	if wait := c.waitBeforeTakeover(); wait > 0 {
 		d = min(d, wait)
 	}

@@ -88,14 +88,16 @@ func freeError(name string, err error) error {
 // to look again. It frees the lease when this process has watched it for long enough.
 func tryFree(ctx context.Context, store *storage.Store, name string, fence *int64) (wait time.Duration, err error) {
 	c := &candidate{leaseBlob: blobOf(store, name, Config{}.ttl()), sights: sightsOf(store)}
-	doc, etag, err := c.get(ctx, "")
-	if err != nil {
+	c.sight, _ = c.sights.Get(name)
+	if doc, etag, err := c.get(ctx, c.etag); err == nil {
+		c.saw(sight{doc, etag, time.Now()})
+	} else if !errors.Is(err, storage.ErrNotModified) {
 		return 0, err
 	}
+	doc := c.doc
 	if *fence == 0 {
 		*fence = doc.Fence
 	}
-	c.saw(sight{doc, etag, time.Now()})
 	switch {
 	case doc.Fence != *fence, doc.ID == "" && doc.Next == "":
 		return 0, nil
@@ -106,7 +108,7 @@ func tryFree(ctx context.Context, store *storage.Store, name string, fence *int6
 		return min(wait, time.Second), nil
 	}
 	doc.ID, doc.Next = "", ""
-	if _, err = c.put(ctx, doc, storage.Condition{IfMatch: etag}); storage.LostRace(err) {
+	if _, err = c.put(ctx, doc, storage.Condition{IfMatch: c.etag}); storage.LostRace(err) {
 		return time.Millisecond, nil
 	}
 	if err == nil {

@@ -84,9 +84,12 @@
 //
 // # Waiting
 //
-// A waiting process looks every sixth to third of its TTL, at random. Where the store can tell (storage.Store.Tell),
-// a release wakes exactly one of those that wait, at once; a hand-over wakes the next holder. A process that gives up
-// when it is woken wakes another one. There is no order among those that wait.
+// A waiting process looks every sixth to third of its TTL, at random. Where it hears of no releases, it looks sooner at
+// first: after a quarter of the time for which it has known the present holder, but not before a three-hundredth of its
+// TTL has passed, and a seventy-fifth if it has waited for long. So a short scope is followed soon, and a long one
+// costs few looks. Where the store can tell (storage.Store.Tell), a release wakes exactly one of those that wait, at
+// once; a hand-over wakes the next holder. A process that gives up when it is woken wakes another one. There is no
+// order among those that wait.
 //
 // # Cost
 //

@@ -25,11 +25,11 @@ func sightsOf(store *storage.Store) *lru.Cache[sight] {
 	return store.Memory(sightsKey{}, func() any { return lru.New[sight](mostSights, mostSights) }).(*lru.Cache[sight])
 }
 
-// saw notes what was read last. A state that another call of this process has seen before is as old as that one says.
+// saw notes what was read last. The process remembers since when it knows of this state, for the calls that begin
+// later; those under way keep their own time, so that they don't all write at one moment.
 func (c *candidate) saw(s sight) {
-	if before, ok := c.sights.Get(c.key); ok && s.etag != "" && before.etag == s.etag && before.seen.Before(s.seen) {
-		s.seen = before.seen
-	}
 	c.sight = s
-	c.sights.Add(c.key, s, 1)
+	if before, ok := c.sights.Get(c.key); !ok || s.etag == "" || before.etag != s.etag {
+		c.sights.Add(c.key, s, 1)
+	}
 }

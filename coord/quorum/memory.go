@@ -27,12 +27,11 @@ func sightsOf(store *storage.Store) *lru.Cache[sight] {
 	return store.Memory(sightsKey{}, func() any { return lru.New[sight](mostSights, mostSights) }).(*lru.Cache[sight])
 }
 
-// saw notes what was read or written last. A state that another call of this process has seen before is as old as that
-// one says.
+// saw notes what was read or written last. The process remembers since when it knows of this state, for the calls that begin
+// later; those under way keep their own time, so that they don't all write at one moment.
 func (g *grant) saw(s sight) {
-	if before, ok := g.sights.Get(g.key); ok && s.etag != "" && before.etag == s.etag && before.seen.Before(s.seen) {
-		s.seen = before.seen
-	}
 	g.sight = s
-	g.sights.Add(g.key, s, 1)
+	if before, ok := g.sights.Get(g.key); !ok || s.etag == "" || before.etag != s.etag {
+		g.sights.Add(g.key, s, 1)
+	}
 }

@@ -30,7 +30,7 @@ func coordination() []mutant {
 		{
 			name: "a process that only tries a lease forgets what it saw",
 			file: "coord/lease/memory.go",
-			old:  "	c.sights.Add(c.key, s, 1)\n",
+			old:  "		c.sights.Add(c.key, s, 1)\n",
 			new:  "",
 			by:   "coord/lease",
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",
@@ -46,7 +46,7 @@ func coordination() []mutant {
 		{
 			name: "a process that only tries a quorum forgets what it saw",
 			file: "coord/quorum/memory.go",
-			old:  "	g.sights.Add(g.key, s, 1)\n",
+			old:  "		g.sights.Add(g.key, s, 1)\n",
 			new:  "",
 			by:   "coord/quorum",
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",
