@@ -55,8 +55,9 @@ type Config struct {
 	// are told of by [Ledger.Set]. The last share is 100 percent. Defaults to none: everywhere at once.
 	Stages []Stage
 
-	// Health tells whether this node is well, at each look while it runs a change that is rolled out. An error rolls the
-	// change back for all, and so do a panic, and a call that doesn't return within Patience; its ctx ends then. Defaults
+	// Health tells whether this node is well, before it runs a change that is rolled out, and at each look while it does.
+	// An error rolls the change back for all, and so do a panic, and a call that doesn't return within Patience; its ctx
+	// ends then. Where the node wasn't well before the change, that counts only after it has been well with it. Defaults
 	// to none: then only Work and the death of a node tell.
 	Health func(ctx context.Context) error
 

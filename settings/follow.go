@@ -42,6 +42,7 @@ type follower[T any] struct {
 	clock   clock           // of a roll-out
 	trial   trial           // the last one
 	health  *Health         // in a roll-out, else nil
+	ailing  int64           // the candidate before which this node wasn't well, nor since; 0: none
 	probing *atomic.Bool    // Health or Work is being called
 	fault   string          // why the version in force isn't running
 	making  int64           // the version of the last prepare; -1: none
@@ -298,17 +299,22 @@ func (s *follower[T]) runStable(ctx context.Context, d document) error {
 // try runs the candidate if this node is in its stage, and its row says that it has agreed: then others will know what
 // it ran if it dies. The error is why it can't run the candidate, which is rare then.
 func (s *follower[T]) try(ctx context.Context, c candidate) error {
-	if time.Since(s.beaten) > 2*s.cfg.Poll {
-		return nil // others may have deleted the row, or be about to
-	}
 	if v := s.verdict; v == nil || v.Version != c.Version || !v.Yes || s.told != c.Version || !c.includes(s.id) || s.running.version == c.Version {
 		return nil
+	}
+	_, ill := fares(ctx, &s.cfg, s.probing, true) // an illness of before tells nothing of the candidate
+	if time.Since(s.beaten) > 2*s.cfg.Poll {
+		return nil // others may have deleted the row, or be about to
 	}
 	before := s.running
 	if err := s.take(ctx, c.Version, c.Values); err != nil {
 		return err
 	}
-	s.kept = before
+	if s.kept, s.ailing = before, 0; ill != nil {
+		s.ailing = c.Version
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "this node isn't well before it runs a change; until it is, its Health doesn't count against the change",
+			slog.Int64("version", c.Version), slog.Any("error", ill))
+	}
 	return nil
 }
 

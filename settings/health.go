@@ -61,7 +61,8 @@ type trial struct {
 	mark    Work // when it began
 }
 
-// fares calls Work, and a canary's Health. While a call of an earlier look goes on, there is no other one.
+// fares calls Work, and a canary's Health, also just before it becomes one. While a call of an earlier look goes on,
+// there is no other one.
 func fares(ctx context.Context, cfg *Config, probing *atomic.Bool, canary bool) (Work, error) {
 	if probing.Swap(true) {
 		return Work{}, fmt.Errorf("Health has not returned within %v, and not since", cfg.Patience)
@@ -85,9 +86,13 @@ func (s *follower[T]) examine(ctx context.Context, c candidate, wrong error) {
 	canary := s.running.version == c.Version
 	h := &Health{Version: c.Version}
 	work, err := fares(ctx, &s.cfg, s.probing, canary)
+	if err == nil && canary {
+		s.ailing = 0
+	}
 	switch {
 	case wrong != nil:
 		h.Ill = clean("it can't run it: "+wrong.Error(), maxReason)
+	case err != nil && canary && s.ailing == c.Version: // as before it
 	case err != nil && canary:
 		h.Ill = clean(err.Error(), maxReason)
 	case err == nil && s.cfg.Work != nil:

@@ -53,32 +53,53 @@ func canonical(text string) string {
 	return network.String()
 }
 
-// maxPeeked bounds the body that JSONMember reads.
-const maxPeeked = 64 << 10
+// maxPeeked bounds what JSONMember reads of a body. host.Accept takes no longer one.
+const maxPeeked = 1 << 20
 
 // JSONMember returns a function for Config.ID: the ID is a string of the body, which is a JSON object, under the
-// given name. It reads bodies of up to 64 KiB, and puts back what it has read. Any other body has no ID. It waits for
-// the body before any quota is asked, so set http.Server.ReadTimeout.
+// given name. It reads the body up to that member, at most 1 MiB, and puts back what it has read; a body without it
+// there has no ID. It waits for that before any quota is asked, so set http.Server.ReadTimeout. Where the member comes
+// first, it reads little.
 func JSONMember(name string) func(r *http.Request) string {
 	return func(r *http.Request) string {
-		if r.Body == nil || r.ContentLength > maxPeeked {
+		if r.Body == nil {
 			return ""
 		}
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxPeeked+1))
-		rest := io.Reader(r.Body)
-		if err != nil {
-			rest = failing{err}
-		}
+		p := &peek{of: r.Body, left: maxPeeked}
+		id, _ := member(p, name) // a body that is no object has no ID
 		r.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.MultiReader(bytes.NewReader(body), rest), r.Body}
-		if err != nil || len(body) > maxPeeked {
-			return ""
-		}
-		id, _ := member(body, name) // a body that is no object has no ID
+		}{io.MultiReader(&p.seen, p.rest()), r.Body}
 		return id
 	}
+}
+
+// A peek reads the beginning of a body, and keeps it.
+type peek struct {
+	of   io.Reader
+	left int
+	seen bytes.Buffer
+	err  error // of reading
+}
+
+func (p *peek) Read(b []byte) (int, error) {
+	if p.left == 0 || p.err != nil {
+		return 0, io.EOF
+	}
+	n, err := p.of.Read(b[:min(len(b), p.left)])
+	p.seen.Write(b[:n])
+	p.left -= n
+	p.err = err
+	return n, err
+}
+
+// rest is what follows, also if that is an error.
+func (p *peek) rest() io.Reader {
+	if p.err != nil {
+		return failing{p.err}
+	}
+	return p.of
 }
 
 type failing struct{ err error }
@@ -88,8 +109,8 @@ func (f failing) Read([]byte) (int, error) { return 0, f.err }
 var errNoObject = errors.New("want a JSON object")
 
 // member returns the first member of an object that has a name, if it is a string.
-func member(body []byte, name string) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
+func member(body io.Reader, name string) (string, error) {
+	d := json.NewDecoder(body)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return "", errNoObject
 	}

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/millrace-go/millrace/throttle"
 )
@@ -92,7 +94,7 @@ func FuzzJSONMember(f *testing.F) {
 			return // it is no object, or it isn't told which of several members counts
 		}
 		var want string
-		if err := json.Unmarshal(members["id"], &want); id != want && err == nil && len(body) <= 64<<10 {
+		if err := json.Unmarshal(members["id"], &want); id != want && err == nil {
 			t.Errorf("got %q, want %q", id, want)
 		}
 	})
@@ -101,12 +103,68 @@ func FuzzJSONMember(f *testing.F) {
 // A body that can't be read fails where the handler reads it.
 func TestJSONMemberOfABrokenBody(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("broken")
-	r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(`{"id":"a"}`), iotest.ErrReader(broken)))
-	if id := throttle.JSONMember("id")(r); id != "" {
-		t.Errorf("the ID is %q", id)
+	for part, want := range map[string]string{`{"id":"a"}`: "a", `{"id":"a`: ""} {
+		broken := errors.New("broken")
+		r := httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(part), iotest.ErrReader(broken)))
+		if id := throttle.JSONMember("id")(r); id != want {
+			t.Errorf("%s: the ID is %q", part, id)
+		}
+		if body, err := io.ReadAll(r.Body); string(body) != part || !errors.Is(err, broken) {
+			t.Errorf("got %q, %v", body, err)
+		}
 	}
-	if body, err := io.ReadAll(r.Body); string(body) != `{"id":"a"}` || !errors.Is(err, broken) {
-		t.Errorf("got %q, %v", body, err)
+}
+
+// A large body has its ID, wherever the ID is, and stays whole. No more is read than is needed, and a flood without an
+// ID has a bound.
+func TestJSONMemberOfALargeBody(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 1000<<10)
+	endless := strings.Repeat(" ", 3<<20)
+	for name, c := range map[string]struct {
+		body string
+		id   string
+		most int // bytes that are read
+	}{
+		"first":    {`{"id":"a","text":"` + text + `"}`, "a", 64 << 10},
+		"last":     {`{"text":"` + text + `","id":"a"}`, "a", 1 << 20},
+		"too late": {`{"text":"` + endless + `","id":"a"}`, "", 1 << 20},
+		"spaces":   {endless, "", 1 << 20},
+	} {
+		for _, length := range []int64{int64(len(c.body)), -1} {
+			read := 0
+			r := httptest.NewRequest("POST", "/", io.TeeReader(strings.NewReader(c.body), counter{&read}))
+			r.ContentLength = length
+			if id := throttle.JSONMember("id")(r); id != c.id || read > c.most {
+				t.Errorf("%s: the ID is %q, after %d bytes; want %q, after %d at most", name, id, read, c.id, c.most)
+			}
+			if body, err := io.ReadAll(r.Body); string(body) != c.body || err != nil {
+				t.Errorf("%s: the body has %d bytes, %v; want %d", name, len(body), err, len(c.body))
+			}
+		}
+	}
+}
+
+type counter struct{ n *int }
+
+func (c counter) Write(b []byte) (int, error) { *c.n += len(b); return len(b), nil }
+
+// A repeat of a large order that was accepted is free.
+func TestALargeRepeatIsFree(t *testing.T) {
+	t.Parallel()
+	d, err := throttle.NewDoor("test", throttle.Config{ID: throttle.JSONMember("id"), Tenant: func(*http.Request) string { return "a" }, Quotas: []throttle.Quota{{Name: "orders", Amount: 1, Per: time.Hour}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := d.Serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	for _, c := range []struct {
+		id   string
+		want int
+	}{{"7", http.StatusOK}, {"7", http.StatusOK}, {"8", http.StatusTooManyRequests}} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(`{"text":"`+strings.Repeat("x", 100<<10)+`","id":"`+c.id+`"}`)))
+		if w.Code != c.want {
+			t.Errorf("order %s: got %d, want %d", c.id, w.Code, c.want)
+		}
 	}
 }

@@ -116,6 +116,14 @@ func changes() []mutant {
 			test: "TestLawNoStepWithoutHealth",
 		},
 		{
+			name: "an illness of before a change is blamed on it",
+			file: "settings/health.go",
+			old:  "canary && s.ailing == c.Version:",
+			new:  "false:",
+			by:   "settings",
+			test: "TestLawNoChangeIsBlamedForAnOlderIllness",
+		},
+		{
 			name: "a late node holds up nothing",
 			file: "settings/health.go",
 			old:  "			a.holds = append(a.holds, name+\" has not answered\")\n",

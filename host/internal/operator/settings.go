@@ -58,6 +58,7 @@ type endedLine struct {
 	Version int64              `json:"version"`
 	Result  string             `json:"result"`
 	Reasons []settings.Refusal `json:"reasons"`
+	Restart []needsRestart     `json:"restart"` // programs that must be started again, for settings that it is in force with
 }
 
 func settingsVerbs() []*verb {
@@ -355,7 +356,7 @@ func settingsSet(ctx context.Context, call *call) error {
 	if errors.Is(err, settings.ErrUnchanged) {
 		c.tellMissing(ctx)
 	}
-	return c.ended(e, err)
+	return c.ended(ctx, e, err)
 }
 
 // tellMissing makes a note of paths whose default holds already, because no program has them.
@@ -411,11 +412,11 @@ func settingsBack(ctx context.Context, call *call) error {
 		}
 		return nothing("%v", err)
 	}
-	return c.ended(e, err)
+	return c.ended(ctx, e, err)
 }
 
 // ended prints how a change has ended.
-func (c settingsCall) ended(e settings.Ending, err error) error {
+func (c settingsCall) ended(ctx context.Context, e settings.Ending, err error) error {
 	line := endedLine{Name: c.name, Version: e.Version, Result: string(e.Result), Reasons: e.Reasons}
 	text := fmt.Sprintf("Settings %s: version %d is in force.", c.name, e.Version)
 	switch e.Result {
@@ -427,6 +428,10 @@ func (c settingsCall) ended(e settings.Ending, err error) error {
 	if errors.Is(err, settings.ErrUnchanged) {
 		line.Result, err = unchanged, nil
 		text = fmt.Sprintf("Settings %s are so already.", c.name)
+	}
+	more := ""
+	if err == nil && (e.Result == settings.InForce || e.Result == settings.Forced) {
+		line.Restart, more = c.incomplete(ctx, e.Version)
 	}
 	if line.Result != "" && c.json {
 		return errors.Join(c.out.line(line), err)
@@ -447,6 +452,6 @@ func (c settingsCall) ended(e settings.Ending, err error) error {
 	if len(passed) > 0 {
 		text += " Passed over: " + strings.Join(slices.Sorted(maps.Keys(passed)), ", ") + "."
 	}
-	c.out.printf("%s\n", boot.Clean(text))
+	c.out.printf("%s\n", boot.Clean(text+more))
 	return nil
 }

@@ -184,6 +184,7 @@ func (c examination) settingsFindings(ctx context.Context) (all []finding, err e
 		all = append(all, c.nodeFindings(name, now, nodes)...)
 		all = append(all, c.changeFindings(name, now)...)
 		all = append(all, forcedFindings(c.Command, name, now, nodes)...)
+		all = append(all, restartFindings(name, now, nodes)...)
 		if seen++; seen == mostSeen {
 			break
 		}

@@ -152,11 +152,20 @@ func TestSettingsThatWaitAreShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = n.Close(context.WithoutCancel(t.Context())) }()
-		contains(t, "set", x.want(t, 0, "", "settings", "set", "cores=4", "-of", "kiln"), "version 1 is in force.")
+		contains(t, "set", x.want(t, 0, "", "settings", "set", "cores=4", "-of", "kiln"), "version 1 is in force. Not all of it holds yet: a (cores) needs a restart.")
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		contains(t, "show", x.want(t, 0, "", "settings", "show"), `"cores": 1`, `"heat": 900`, "cores: the change waits for a restart")
 		if line := oneLine[shownSettings](t, x.want(t, 0, "", "settings", "show", "-json")); len(line.Waiting) != 1 || line.Waiting[0] != "cores" {
 			t.Errorf("got %+v", line)
+		}
+		contains(t, "doctor", x.want(t, 4, "", "doctor"), "version 1 of settings kiln is in force, and not all of it holds: a (cores) needs a restart")
+		if line := oneLine[endedLine](t, x.want(t, 0, "", "settings", "set", "cores=5", "heat=950", "-json")); len(line.Restart) != 1 || line.Restart[0].Name != "a" || line.Restart[0].Waiting[0] != "cores" {
+			t.Errorf("got %+v", line)
+		}
+		contains(t, "back", x.want(t, 0, "", "settings", "back", "-to", "0"), "version 3 is in force.")
+		_ = worldtest.Pause(t.Context(), time.Minute)
+		if _, out, _ := x.do(t, "", "doctor"); strings.Contains(out, "restart") {
+			t.Errorf("nothing waits any more: %s", out)
 		}
 	})
 }
