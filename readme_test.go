@@ -7,20 +7,33 @@ import (
 	"testing"
 )
 
-// TestReadme checks that the README's program is the one that runs as the example: first its types, then the
-// program made of them.
-func TestReadme(t *testing.T) {
+// TestPages checks that the Go of these pages is what tests compile and run, part by part: what stands between the marks
+// with the page's name. The README's parts are its example: first its types, then the program made of them.
+func TestPages(t *testing.T) {
 	t.Parallel()
-	got := between(t, "README.md", "```go\n", "```")
-	want := between(t, "example_test.go", "// README begins\n", "// README ends")
-	if len(got) != 2 || len(want) != 2 {
-		t.Fatalf("README.md has %d parts, example_test.go %d; want two", len(got), len(want))
-	}
-	for n := range got {
-		got, want := got[n], want[n]
-		for i := range max(len(got), len(want)) {
-			if i >= len(got) || i >= len(want) || got[i] != want[i] {
-				t.Fatalf("they differ from line %d on.\nREADME.md:\n%s\n\nexample_test.go:\n%s", i+1, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	for page, file := range map[string]string{
+		"README.md":         "example_test.go",
+		"docs/processes.md": "examples/shop/page_test.go",
+		"docs/testing.md":   "pages_test.go",
+		"docs/values.md":    "pages_test.go",
+	} {
+		mark := "// " + page
+		if page == "README.md" {
+			mark = "// README"
+		}
+		got := between(t, page, "```go\n", "```")
+		want := between(t, file, mark+" begins\n", mark+" ends")
+		if len(got) == 0 || len(got) != len(want) {
+			t.Errorf("%s has %d parts of Go, %s %d; want as many", page, len(got), file, len(want))
+			continue
+		}
+		for n := range got {
+			got, want := got[n], want[n]
+			for i := range max(len(got), len(want)) {
+				if i >= len(got) || i >= len(want) || got[i] != want[i] {
+					t.Errorf("they differ from line %d on.\n%s:\n%s\n\n%s:\n%s", i+1, page, strings.Join(got, "\n"), file, strings.Join(want, "\n"))
+					break
+				}
 			}
 		}
 	}

@@ -45,6 +45,10 @@ const (
 
 // Weights are how many messages of each priority are taken while all of them wait, each 1 to 100. A zero is the
 // default.
+//
+//	High   int `json:"high,omitzero"`   // Defaults to 8.
+//	Normal int `json:"normal,omitzero"` // Defaults to 4.
+//	Low    int `json:"low,omitzero"`    // Defaults to 1.
 type Weights = lanes.Weights
 
 // Weigh puts other weights in force for a queue of [Priorities], in the workers of c in this process. They may run. Low

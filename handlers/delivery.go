@@ -102,6 +102,9 @@ func (d *Delivery) Group() (g Group, ok bool) {
 }
 
 // An Outcome is what became of a delivery: the error of its handling, and whether the unit of work has ended it.
+//
+//	Err   error
+//	Ended Ended
 type Outcome = values.Outcome
 
 // Ended says what the unit of work made of a delivery.

@@ -37,9 +37,21 @@ type Stream struct {
 }
 
 // A Note says what an operator or a customer did, or what nobody heard.
+//
+//	At   time.Time `json:"at"`
+//	Do   string    `json:"do"`
+//	Path string    `json:"path,omitempty"`
+//	By   string    `json:"by,omitempty"`
+//	Why  string    `json:"why,omitempty"`
+//	From string    `json:"from,omitempty"` // ID of the message that asked for it
 type Note = flow.Note
 
 // A Failure is an attempt that failed.
+//
+//	N     int       `json:"n"`
+//	At    time.Time `json:"at"`
+//	Began time.Time `json:"began,omitzero"` // by the agent's clock
+//	Msg   string    `json:"msg"`
 type Failure = flow.Failure
 
 // A Line is the instance, a step, a part or a page. A part is a child of a [Split]. A page holds items of an [Each].

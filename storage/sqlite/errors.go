@@ -8,6 +8,10 @@ import (
 // Error is a failure that SQLite reported: Code is its extended result code, Message its message, and Errno the
 // operating system's error behind it, 0 if none is known. It is the cause in this driver's errors; reach it with
 // errors.As.
+//
+//	Code    int
+//	Message string
+//	Errno   syscall.Errno // the operating system's error behind it, 0 if none is known
 type Error = engine.Error
 
 // fail is for errors that don't come through package storage: of opening and closing.
