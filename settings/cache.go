@@ -40,8 +40,8 @@ func (c cached) save(path string) error {
 	return beside.Replace(path, ownersFile(path), data)
 }
 
-// ownersFile returns the file whose owner gets the cache, where root writes it: the spool that the cache lies beside, or
-// else the folder.
+// ownersFile returns the file whose owner gets the cache where root writes it: the spool that the cache lies beside,
+// or else the folder.
 func ownersFile(path string) string {
 	if spool := strings.TrimSuffix(path, filepath.Ext(path)); spool != path {
 		if _, err := os.Stat(spool); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/internal/beside"
 )
 
-// A link is followed neither to read nor to write, and what it leads to stays as it is. Replace puts a file in its place.
+// A link is followed neither to read nor to write, and its target stays as it is. Replace puts a file in its place.
 func TestNoLinkIsFollowed(t *testing.T) {
 	t.Parallel()
 	for name, link := range map[string]func(old, at string) error{"symbolic": os.Symlink, "hard": os.Link} {
