@@ -33,7 +33,7 @@ func TestAProgramWhoseStoreIsDamaged(t *testing.T) {
 			t.Errorf("got %s, want what is wrong", body)
 		}
 	}
-	if code := r.end(); code != host.ExitError || !strings.Contains(r.String(), "restore it from a backup") {
+	if code := r.end(); code != host.ExitError || !strings.Contains(r.String(), "restore it from a backup") || strings.Contains(r.String(), "Nothing is lost") {
 		t.Errorf("got exit code %d, want %d and what to do", code, host.ExitError)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
+	"github.com/millrace-go/millrace/internal/beside"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -35,26 +37,18 @@ func (c cached) save(path string) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
+	return beside.Replace(path, ownersFile(path), data)
+}
+
+// ownersFile returns the file whose owner gets the cache where root writes it: the spool that the cache lies beside,
+// or else the folder.
+func ownersFile(path string) string {
+	if spool := strings.TrimSuffix(path, filepath.Ext(path)); spool != path {
+		if _, err := os.Stat(spool); err == nil {
+			return spool
+		}
 	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return filepath.Dir(path)
 }
 
 // errNoCache is the error of a node that has no cache, or never wrote it.
@@ -65,12 +59,12 @@ func load(path, name string) (cached, error) {
 	if path == "" {
 		return cached{}, errNoCache
 	}
-	data, err := os.ReadFile(path)
+	data, err := beside.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cached{}, errNoCache
 	}
 	if err != nil {
-		return cached{}, err
+		return cached{}, fmt.Errorf("the cache file %s: %w", storage.Quote(path), err)
 	}
 	c, err := parseCache(data, name)
 	if errors.Is(err, errForeign) {

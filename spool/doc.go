@@ -63,5 +63,6 @@
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which
 //     store (storage.Props.Place). Another program or store doesn't get them until [Release]; an empty file changes
 //     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
-//     takes nothing and forwards nothing. The file of a store is no spool, nor a spool a store.
+//     takes nothing and forwards nothing. The lock file follows no link, and belongs to the owner of the spool's file.
+//     The file of a store is no spool, nor a spool a store.
 package spool

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/millrace-go/millrace/internal/beside"
 	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/flock"
 	"github.com/millrace-go/millrace/storage"
@@ -118,7 +119,7 @@ func (l *lock) take() error {
 }
 
 func lockAt(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+"-lock", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := beside.Open(path+"-lock", path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", storage.ErrUnavailable, err)
 	}

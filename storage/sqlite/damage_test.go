@@ -15,8 +15,8 @@ import (
 )
 
 // TestADamagedFileAcknowledgesNothing damages the file, or its log, under an open store. Once a statement has found
-// that, every call fails and says why, though the pages that a write needs are in memory. Close fails too, and leaves the
-// file and the log as they are. A log that was cut to nothing is found by the next commit.
+// that, every call fails and says why, though the pages that a write needs are in memory. Close fails too, and leaves
+// the file and the log as they are. A log that was cut to nothing is found by the next commit.
 func TestADamagedFileAcknowledgesNothing(t *testing.T) {
 	t.Parallel()
 	overwritten := func(t *testing.T, s *store) {

@@ -51,7 +51,9 @@
 //
 // All calls fail for good once a sync has failed, once a statement has found the file or the log damaged, once the log
 // has lost its beginning, or once the path leads to another file, log or shared memory than at first. After the first
-// three, Close fails too, so that a program doesn't end as if all were well. A log without its file keeps a store from being opened, because SQLite would delete it. Two kinds of files are
+// three, Close fails too, so that a program doesn't end as if all were well.
+//
+// A log without its file keeps a store from being opened, because SQLite would delete it. Two kinds of files are
 // refused, because their log would be missing for programs that reach the file by another way:
 //
 //   - a file that is mounted by itself (seen on Linux from 5.8 on)

@@ -81,7 +81,7 @@ func badFlag(flag string, err error) error {
 func Close(store *storage.Store, err *error) {
 	closing := store.Close()
 	var cause *sqlite.Error
-	if errors.As(closing, &cause) { // the store's further text is for programs that go on
+	if errors.As(closing, &cause) && !cause.Fatal() { // the store's further text is for programs that go on
 		closing = fmt.Errorf("stopped, but SQLite could not write its log back into the database file: %w. "+
 			"Nothing is lost. Keep both files: the next start reads both", cause)
 	}

@@ -19,6 +19,7 @@ import (
 // that a typing error costs nothing, and the form comes back as it was filled in.
 type doors struct {
 	address          func(r *http.Request) string
+	proxies          int
 	addresses, mails *throttle.Door // of IP addresses, and of e-mail addresses
 	counts           *counts        // of their answers
 }
@@ -29,7 +30,7 @@ type known func(ctx context.Context, tenant, id string) (bool, error)
 
 // newDoors returns the doors. One without a limit lets everything through.
 func newDoors(cfg Config, known known) (d doors, err error) {
-	d.address, d.counts = throttle.Address(cfg.Proxies), &counts{}
+	d.address, d.proxies, d.counts = throttle.Address(cfg.Proxies), cfg.Proxies, &counts{}
 	c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
 	if d.addresses, err = throttle.NewDoor(perAddress, c); err != nil {
 		return d, err
@@ -79,11 +80,10 @@ func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeR
 }
 
 func (d *doors) ask(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
-	address := d.address(r)
-	if ip, err := netip.ParseAddr(address); err == nil && ip.IsLoopback() || address == loopback6 {
+	if d.isFromHere(r) {
 		return e, nil
 	}
-	if e.address, err = d.addresses.Admit(ctx, throttle.Call{Tenant: address, ID: m.ID}); err != nil {
+	if e.address, err = d.addresses.Admit(ctx, throttle.Call{Tenant: d.address(r), ID: m.ID}); err != nil {
 		return e, refuse(err, "Many reservations have come from your network.")
 	}
 	if e.mail, err = d.mails.Admit(ctx, throttle.Call{Tenant: strings.ToLower(m.Email), ID: m.ID}); err != nil {
@@ -93,8 +93,12 @@ func (d *doors) ask(ctx context.Context, r *http.Request, m reservations.MakeRes
 	return e, nil
 }
 
-// loopback6 is ::1 as throttle.Address says it.
-const loopback6 = "::/64"
+// isFromHere reports that a request comes from this machine itself, by the connection alone: anybody can write another
+// address into a header. A request that a proxy on this machine has brought is not from here.
+func (d *doors) isFromHere(r *http.Request) bool {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && from.Addr().Unmap().IsLoopback() && (d.proxies == 0 || len(r.Header.Values("X-Forwarded-For")) == 0)
+}
 
 // refused is a problem that a program gets from the door itself.
 type refused struct {

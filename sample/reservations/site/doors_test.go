@@ -97,8 +97,18 @@ func TestThisMachineMayAskAlways(t *testing.T) {
 	for range 5 {
 		s.postForm(url.Values(form(channel.NewID(), in(3), "2"))).want(t, http.StatusSeeOther)
 	}
-	s = newStack(t, site.Config{PerAddress: 1, PerMail: 1, Proxies: 1}, from("::1"))
+	s = newStack(t, site.Config{PerAddress: 1, PerMail: 1, Proxies: 1}) // past the proxy
 	for range 5 {
 		s.postJSON(body(channel.NewID(), in(3), 2)).want(t, http.StatusAccepted)
+	}
+}
+
+// A header that names this machine switches no limit off, whoever has written it.
+func TestNoHeaderSwitchesTheLimitsOff(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"127.0.0.1", "::1", "127.8.8.8", "[::1]:80", "::ffff:127.0.0.1", "192.0.2.7, 127.0.0.1", "nonsense"} {
+		s := newStack(t, site.Config{PerAddress: 1, Proxies: 1}, from(said))
+		s.postJSON(body(channel.NewID(), in(3), 2)).want(t, http.StatusAccepted)
+		s.postJSON(body(channel.NewID(), in(3), 2)).want(t, http.StatusTooManyRequests)
 	}
 }

@@ -66,8 +66,8 @@ type Config struct {
 	MaxStreams int
 
 	// PerAddress is how many reservations may be asked for from one IP address in a minute, and PerMail with one e-mail
-	// address in an hour. A request from this machine itself counts for neither: it comes from an operator, or from a
-	// proxy that everybody uses. Defaults to no limit.
+	// address in an hour. A request from this machine itself counts for neither, by its connection: it comes from an
+	// operator, or, where Proxies is 0, from a proxy that everybody uses. Defaults to no limit.
 	PerAddress, PerMail int
 
 	// Proxies is the number of proxies before the server that add to X-Forwarded-For; see throttle.Address. Defaults to 0.

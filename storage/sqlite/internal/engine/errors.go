@@ -53,19 +53,17 @@ func busy(err error) bool {
 	return e != nil && (e.primary() == sqlite3.SQLITE_BUSY || e.primary() == sqlite3.SQLITE_PROTOCOL)
 }
 
+// Fatal reports an error after which nothing is acknowledged any more.
+func (e *Error) Fatal() bool { return e.failedSync() || e.foundDamage() }
+
 // failedSync reports that SQLite could not sync the file or the log.
-func failedSync(err error) bool {
-	e := asError(err)
-	return e != nil && (e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC)
+func (e *Error) failedSync() bool {
+	return e.Code == sqlite3.SQLITE_IOERR_FSYNC || e.Code == sqlite3.SQLITE_IOERR_DIR_FSYNC
 }
 
 // foundDamage reports that SQLite has found the file or the log to be another than it wrote. A short read is one of
 // pages that were in the log.
-func foundDamage(err error) bool {
-	e := asError(err)
-	if e == nil {
-		return false
-	}
+func (e *Error) foundDamage() bool {
 	switch e.Code {
 	case sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS:
 		return true

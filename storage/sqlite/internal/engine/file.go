@@ -77,8 +77,8 @@ func (f *file) openLog(path string) (*os.File, error) {
 	return log, nil
 }
 
-// checkLog returns an error when the log has lost its beginning. SQLite doesn't look: it writes behind what it thinks is
-// there, and the next start would find none of that. The writer calls checkLog after a commit.
+// checkLog returns an error when the log has lost its beginning. SQLite doesn't look: it writes behind what it thinks
+// is there, and the next start would find none of that. The writer calls checkLog after a commit.
 func (f *file) checkLog(log *os.File, c *Conn) error {
 	// Another program may copy the log and empty it, and others write to it, between a look at the log and one at its
 	// index.
@@ -178,12 +178,12 @@ type disk struct {
 // saw takes each error of the library. It remembers a sync that failed and damage that was found, and returns the error
 // of every call from then on. It passes on any other error. A nil disk remembers nothing.
 func (d *disk) saw(err error) error {
-	switch {
-	case d == nil:
+	switch e := asError(err); {
+	case d == nil, e == nil:
 		return err
-	case failedSync(err):
+	case e.failedSync():
 		return d.unsynced(err)
-	case foundDamage(err):
+	case e.foundDamage():
 		return d.failed(damaged, err)
 	}
 	return err

@@ -8,7 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/beside"
 )
 
 // A folder is PATH-wake, the folder beside the database. Everything in it is a hint. So a failure there is no call's
@@ -28,22 +31,71 @@ func newFolder(db string, log *slog.Logger) *folder {
 
 // open opens the folder. With create set it makes a missing folder.
 func (d *folder) open(create bool) (*os.Root, error) {
-	beside, err := os.OpenRoot(filepath.Dir(d.db))
+	parent, err := os.OpenRoot(filepath.Dir(d.db))
 	if err != nil {
 		return nil, err
 	}
-	defer beside.Close()
+	defer parent.Close()
 	name := filepath.Base(d.path)
-	root, err := beside.OpenRoot(name)
+	root, err := openFolder(parent, name)
 	if create && errors.Is(err, fs.ErrNotExist) {
-		if err := beside.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := parent.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		if root, err = beside.OpenRoot(name); err == nil {
+		if root, err = openFolder(parent, name); err == nil {
 			d.adopt(root)
 		}
 	}
 	return root, err
+}
+
+// openFolder opens a folder in another one. A link isn't followed, even one that leads to a folder beside it.
+func openFolder(parent *os.Root, name string) (*os.Root, error) {
+	there, err := parent.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !there.IsDir() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR}
+	}
+	root, err := parent.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	here, err := root.Stat(".")
+	if err == nil && !os.SameFile(there, here) {
+		err = &fs.PathError{Op: "open", Path: name, Err: syscall.ENOTDIR} // just replaced
+	}
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return root, nil
+}
+
+// in calls do with the folder, if that is there.
+func (d *folder) in(do func(root *os.Root) error) error {
+	root, err := d.open(false)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return do(root)
+}
+
+// remove removes a file from the folder.
+func (d *folder) remove(name string) { d.in(func(root *os.Root) error { return root.Remove(name) }) }
+
+// lost reports that a name leads to another file than once, or to none. An error of any other kind, such as a shortage
+// of descriptors, says nothing about that.
+func (d *folder) lost(name string, info fs.FileInfo) bool {
+	other := false
+	err := d.in(func(root *os.Root) error {
+		there, err := root.Lstat(name)
+		other = err == nil && !os.SameFile(there, info)
+		return err
+	})
+	return other || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // adoptExisting gives root's files to the database's owner when root calls it. It also warns early that the folder
@@ -74,7 +126,7 @@ func (d *folder) create(name string, flags int) (*os.File, error) {
 	}
 	if here, err := f.Stat(); err != nil {
 		d.warn(err)
-	} else if uid, gid, ok := d.targetOwner(here); ok {
+	} else if uid, gid, ok := beside.Owner(here, d.db); ok {
 		d.warn(f.Chown(uid, gid))
 	}
 	return f, nil
@@ -97,7 +149,7 @@ func (d *folder) adopt(root *os.Root) {
 		d.warn(err)
 		return
 	}
-	uid, gid, ok := d.targetOwner(here)
+	uid, gid, ok := beside.Owner(here, d.db)
 	if !ok {
 		return
 	}
@@ -108,22 +160,6 @@ func (d *folder) adopt(root *os.Root) {
 		}
 	}
 	d.warn(errors.Join(err, f.Chown(uid, gid)))
-}
-
-// targetOwner returns the user and group that a file of root's must be given to: the database's, as SQLite does with
-// its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process
-// isn't root, or the file is not root's.
-func (d *folder) targetOwner(here fs.FileInfo) (uid, gid int, ok bool) {
-	if os.Geteuid() != 0 {
-		return 0, 0, false
-	}
-	db, err := os.Stat(d.db)
-	if err != nil {
-		return 0, 0, false // the store itself reports that
-	}
-	uid, gid = owner(db)
-	hereUID, hereGID := owner(here)
-	return uid, gid, hereUID == 0 && (uid != 0 || gid != hereGID)
 }
 
 // removeStaleSignals removes the signal files that crashed processes have left. Sockets are found dead when they are

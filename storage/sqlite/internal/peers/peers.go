@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"log/slog"
 	"net"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/millrace-go/millrace/internal/flock"
@@ -132,6 +130,6 @@ func (p *Peers) Close() {
 	p.socket.close(p.folder)
 	p.all.Wait()
 	p.signals.finish()
-	os.Remove(filepath.Join(p.folder.path, p.signals.file)) // one that stays is removed as stale
+	p.folder.remove(p.signals.file) // one that stays is removed as stale
 	p.presence.close()
 }

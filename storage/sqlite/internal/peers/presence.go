@@ -1,16 +1,13 @@
 package peers
 
 import (
-	"errors"
 	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/flock"
@@ -34,7 +31,9 @@ type presence struct {
 
 	mu      sync.Mutex
 	file    *os.File // locked; nil until announce
-	missing bool     // the file was removed, and none could be made again
+	name    string   // of the file in the folder
+	info    fs.FileInfo
+	missing bool // the file was removed, and none could be made again
 	closed  bool
 
 	look   sync.Mutex // held during a look, so that a second caller waits for its outcome
@@ -58,7 +57,7 @@ func (p *presence) announce() {
 func (p *presence) restore() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.file == nil && !p.missing || p.file != nil && exists(p.file.Name()) {
+	if p.closed || p.file == nil && !p.missing || p.file != nil && !p.folder.lost(p.name, p.info) {
 		return
 	}
 	p.number.Store(0) // the number is free for others
@@ -70,11 +69,6 @@ func (p *presence) restore() {
 	p.missing = p.file == nil
 }
 
-func exists(name string) bool {
-	_, err := os.Lstat(name)
-	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
-}
-
 // create makes and locks a file. A store that looks between the two takes the file for a dead process's and removes
 // it. So create looks at it once more, which also tells whether locks work in this folder. p.mu is held.
 func (p *presence) create() {
@@ -83,24 +77,26 @@ func (p *presence) create() {
 	}
 	for range 3 {
 		number := 1 + rand.Int64N(numbers-1)
-		f, err := p.folder.create(presencePrefix+strconv.FormatInt(number, 36), os.O_RDWR|os.O_EXCL)
+		name := presencePrefix + strconv.FormatInt(number, 36)
+		f, err := p.folder.create(name, os.O_RDWR|os.O_EXCL)
 		if err != nil {
 			continue
 		}
-		name := f.Name()
-		if flock.Lock(f) && isFileAt(name, f) && isLockedAt(name) {
-			p.file = f
-			p.number.Store(number)
-			return
+		if flock.Lock(f) && p.folder.isLocked(name, f) {
+			if info, err := f.Stat(); err == nil {
+				p.file, p.name, p.info = f, name, info
+				p.number.Store(number)
+				return
+			}
 		}
-		os.Remove(name)
+		p.folder.remove(name)
 		f.Close()
 	}
 }
 
-// isFileAt reports whether a name leads to an open file.
-func isFileAt(name string, f *os.File) bool {
-	there, err := os.Stat(name)
+// isAt reports whether a name leads to an open file.
+func isAt(root *os.Root, name string, f *os.File) bool {
+	there, err := root.Lstat(name)
 	if err != nil {
 		return false
 	}
@@ -108,14 +104,17 @@ func isFileAt(name string, f *os.File) bool {
 	return err == nil && os.SameFile(there, here)
 }
 
-// isLockedAt reports whether the file at a name is locked by another open file.
-func isLockedAt(name string) bool {
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	return !flock.Lock(f)
+// isLocked reports whether a name leads to an open file, which is locked for others.
+func (d *folder) isLocked(name string, f *os.File) (locked bool) {
+	d.in(func(root *os.Root) error {
+		other, err := root.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		locked = isAt(root, name, f) && !flock.Lock(other)
+		return other.Close()
+	})
+	return locked
 }
 
 // close removes the file before its lock goes: the claims of a closed store stay until their visibility ends.
@@ -124,7 +123,7 @@ func (p *presence) close() {
 	defer p.mu.Unlock()
 	p.closed = true
 	if p.file != nil {
-		os.Remove(p.file.Name())
+		p.folder.remove(p.name)
 		p.file.Close()
 		p.file = nil
 	}
@@ -134,12 +133,14 @@ func (p *presence) close() {
 type deadProcess struct {
 	number int64
 	file   *os.File
+	name   string
+	folder *folder
 }
 
 // close unlocks the file. It removes the file when the claims are released.
 func (d deadProcess) close(released bool) {
 	if released {
-		os.Remove(d.file.Name())
+		d.folder.remove(d.name)
 	}
 	d.file.Close()
 }
@@ -171,24 +172,27 @@ func (p *presence) findDead() []deadProcess {
 func (p *presence) lookForDead() (found []deadProcess) {
 	p.looked = time.Now()
 	others := false
-	entries, _ := os.ReadDir(p.folder.path) // the folder is missing until some store announces itself
-	for _, e := range entries {
-		number, ok := presenceNumber(e)
-		if !ok || number == p.number.Load() {
-			continue
+	p.folder.in(func(root *os.Root) error { // the folder is missing until some store announces itself
+		entries, err := fs.ReadDir(root.FS(), ".")
+		for _, e := range entries {
+			number, ok := presenceNumber(e)
+			if !ok || number == p.number.Load() {
+				continue
+			}
+			name := e.Name()
+			f, err := root.OpenFile(name, os.O_RDWR, 0)
+			if err != nil {
+				continue
+			}
+			if flock.Lock(f) && isAt(root, name, f) { // in this order: whoever removes a file has locked it
+				found = append(found, deadProcess{number, f, name, p.folder})
+			} else {
+				others = true
+				f.Close()
+			}
 		}
-		name := filepath.Join(p.folder.path, e.Name())
-		f, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			continue
-		}
-		if flock.Lock(f) && isFileAt(name, f) {
-			found = append(found, deadProcess{number, f})
-		} else {
-			others = true
-			f.Close()
-		}
-	}
+		return err
+	})
 	p.others.Store(others)
 	return found
 }

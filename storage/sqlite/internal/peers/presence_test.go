@@ -3,6 +3,7 @@ package peers
 import (
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"testing"
@@ -121,5 +122,38 @@ func TestPresenceIsRestored(t *testing.T) {
 	p.close()
 	if p.restore(); len(files(t, db, presencePrefix)) != 0 {
 		t.Error("a closed store made a file")
+	}
+}
+
+// A folder behind a link is nobody's: no presence is made, found or removed there.
+func TestNoLinkedFolderIsUsed(t *testing.T) {
+	t.Parallel()
+	needLocks(t)
+	for name, beside := range map[string]bool{"elsewhere": false, "beside the database": true} {
+		db := newDatabase(t)
+		target := t.TempDir()
+		if beside {
+			target = db + "-target"
+			if err := os.Mkdir(target, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		precious := filepath.Join(target, presencePrefix+"abc")
+		if err := os.WriteFile(precious, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(target, db+"-wake"); err != nil {
+			t.Fatal(err)
+		}
+		p := &presence{folder: newFolder(db, slog.New(slog.DiscardHandler))}
+		p.announce()
+		for _, d := range p.findDead() {
+			t.Errorf("%s: found a dead process", name)
+			d.close(true)
+		}
+		p.close()
+		if left, err := os.ReadDir(target); err != nil || len(left) != 1 {
+			t.Errorf("%s: got files %v (%v), want the one from before", name, left, err)
+		}
 	}
 }

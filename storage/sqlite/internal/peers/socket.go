@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/beside"
 )
 
 const (
@@ -148,7 +150,7 @@ func (p *Peers) CheckSocket() {
 	if name == "" {
 		return
 	}
-	if there, err := os.Lstat(filepath.Join(p.folder.path, name)); err != nil || !os.SameFile(info, there) {
+	if p.folder.lost(name, info) {
 		p.loseSocket(listener)
 	}
 }
@@ -169,7 +171,7 @@ func (s *socket) give(dir *folder) {
 	if s.name == "" {
 		return
 	}
-	os.Remove(filepath.Join(dir.path, s.name)) // before the listener is closed, so that others don't find it dead
+	dir.remove(s.name) // before the listener is closed, so that others don't find it dead
 	s.end()
 	s.listener.Close()
 	s.name, s.listener = "", nil
@@ -224,7 +226,7 @@ func (d *folder) finishSocket(root *os.Root, name string) (fs.FileInfo, error) {
 	if err := root.Chmod(made, 0o600); err != nil {
 		return nil, err
 	}
-	if uid, gid, ok := d.targetOwner(info); ok {
+	if uid, gid, ok := beside.Owner(info, d.db); ok {
 		if err := root.Lchown(made, uid, gid); err != nil {
 			return nil, err
 		}
