@@ -63,6 +63,7 @@ var (
 	ErrThrottled    = driver.ErrThrottled
 	ErrUnavailable  = driver.ErrUnavailable
 	ErrUnsupported  = driver.ErrUnsupported
+	ErrLeased       = driver.ErrLeased
 	ErrPartial      = driver.ErrPartial
 )
 
