@@ -144,6 +144,7 @@ var (
 	ErrThrottled    = driver.ErrThrottled
 	ErrUnavailable  = driver.ErrUnavailable
 	ErrUnsupported  = driver.ErrUnsupported
+	ErrLeased       = driver.ErrLeased
 	ErrPartial      = driver.ErrPartial
 )
 

@@ -57,7 +57,8 @@ func (s *Store) Hear(ctx context.Context, topic string, ear Ear) (*Hearing, erro
 //
 // With one set at most one takes it, chosen at random among those that would. An error then says whether the data may
 // have been heard. Without one, each gets it. heard counts those that took it and answered; a process that doesn't
-// answer is no error. An error means that some were not told.
+// answer is no error, unless it has never answered this process: then nothing may pass between the two. An error means
+// that some were not told, and says how many can't be reached.
 func (s *Store) Tell(ctx context.Context, topic string, data []byte, one bool) (heard int, err error) {
 	var wrong error
 	if len(data) > MaxTell {

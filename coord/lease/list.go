@@ -56,7 +56,8 @@ func infoOf(name string, d document) Info {
 // List yields the leases whose names keep wants, with their waiters, by name; nil wants all. Those of [Update] are
 // named "update/CONTAINER/KEY", and may be many. A blob that is no lease is yielded as its name with an error, and the
 // list goes on; any other error is the last. It costs a request for each of these leases, one for each page of blobs
-// and of waiters, and one for each row that a waiter left a week ago or earlier: List deletes such rows.
+// and of waiters, and one for each row that a waiter hasn't refreshed for an hour, and for twelve times its TTL: List
+// deletes such rows.
 func List(ctx context.Context, store *storage.Store, keep func(name string) bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		err := call.CheckStore(store)
@@ -107,11 +108,12 @@ func listWaiters(ctx context.Context, store *storage.Store) (map[string][]Waiter
 			continue // of a newer version
 		}
 		idle := time.Since(w.Seen)
-		if idle > 7*24*time.Hour {
+		ttl := time.Duration(w.TTL) * time.Millisecond
+		if idle > max(time.Hour, 12*min(ttl, maxTTL)) { // a live one whose clock is so far behind writes its row again
 			dead = append(dead, row.Key)
 			continue
 		}
-		all[w.Lease] = append(all[w.Lease], Waiter{Holder: w.Holder, Since: w.Since, Seen: w.Seen, Stale: idle > 3*time.Duration(w.TTL)*time.Millisecond})
+		all[w.Lease] = append(all[w.Lease], Waiter{Holder: w.Holder, Since: w.Since, Seen: w.Seen, Stale: idle > 3*ttl})
 	}
 	_ = table.DeleteRows(ctx, waiterPartition, dead) // of a reader without the right to write: they stay
 	return all, nil

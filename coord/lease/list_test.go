@@ -110,8 +110,10 @@ func TestListDeletesRowsOfTheDead(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		table := s.Table("lease-waiters")
-		for id, seen := range map[string]time.Duration{"old": 8 * 24 * time.Hour, "new": time.Minute} {
-			row := fmt.Sprintf(`{"lease":%q,"holder":%q,"since":"2000-01-01T00:00:00Z","seen":%q,"ttl":30000}`, name, id, time.Now().Add(-seen).Format(time.RFC3339))
+		for id, x := range map[string]struct{ seen, ttl time.Duration }{
+			"old": {61 * time.Minute, ttl}, "new": {time.Minute, ttl}, "seldom": {10 * time.Hour, time.Hour},
+		} {
+			row := fmt.Sprintf(`{"lease":%q,"holder":%q,"since":"2000-01-01T00:00:00Z","seen":%q,"ttl":%d}`, name, id, time.Now().Add(-x.seen).Format(time.RFC3339), x.ttl.Milliseconds())
 			if _, err := table.Put(t.Context(), "waiters", id, []byte(row), storage.Condition{}); err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +122,7 @@ func TestListDeletesRowsOfTheDead(t *testing.T) {
 			t.Fatal(err)
 		}
 		release(t, acquire(t, s))
-		if w := list(t, s)[name].Waiters; len(w) != 1 || w[0].Holder != "new" {
+		if w := list(t, s)[name].Waiters; len(w) != 2 || w[0].Holder != "new" || w[1].Holder != "seldom" {
 			t.Errorf("the waiters are %+v", w)
 		}
 		var left []string
@@ -130,7 +132,7 @@ func TestListDeletesRowsOfTheDead(t *testing.T) {
 			}
 			left = append(left, row.Key)
 		}
-		if got := strings.Join(left, " "); got != "foreign new" {
+		if got := strings.Join(left, " "); got != "foreign new seldom" {
 			t.Errorf("left are %s", got)
 		}
 	})

@@ -151,6 +151,10 @@ func (w *coordWorld) disturbChildren(ctx context.Context, e event) error {
 		return w.stopHolder(ctx, e, leaderLease)
 	case stopHolder:
 		return w.stopHolder(ctx, e, logName)
+	case stopLock:
+		return w.stopWhoHolds(ctx, e, quorumName)
+	case stopTurn:
+		return w.stopWhoHolds(ctx, e, turnName)
 	case restartChild:
 		return w.withProgram(e, w.programs, func(p *program) error {
 			p.stop()
@@ -203,6 +207,40 @@ func (w *coordWorld) stop(ctx context.Context, e event) error {
 	}
 	defer w.still.Unlock()
 	return w.withProgram(e, w.programs, func(p *program) error {
+		p.stall(ctx, e.lasts)
+		return nil
+	})
+}
+
+// stopWhoHolds is stop for the process that holds something by its journal. When the process goes on, somebody else has
+// it, and the audit compares what both saw of their contexts.
+func (w *coordWorld) stopWhoHolds(ctx context.Context, e event, name string) error {
+	if !free(&w.still, e.must) {
+		w.j.say("not now: %s", e.kind)
+		return nil
+	}
+	defer w.still.Unlock()
+	some := w.programs
+	_ = until(ctx, byParent, func() (bool, error) { // else it stops any
+		for _, p := range w.programs {
+			lines, err := readJournal(w.dir, p.lifeNow())
+			if err != nil {
+				return false, err
+			}
+			holds := false
+			for _, l := range lines {
+				if l.Name == name && (l.What == begun || l.What == over) {
+					holds = l.What == begun
+				}
+			}
+			if holds {
+				some = []*program{p}
+				return true, nil
+			}
+		}
+		return !e.must, nil
+	})
+	return w.withProgram(e, some, func(p *program) error {
 		p.stall(ctx, e.lasts)
 		return nil
 	})
@@ -299,7 +337,7 @@ func (h *history) missing(since int64) (all []string) {
 			names[l.Name] = true
 		}
 	})
-	for _, name := range []string{logName, leaderName, quorumName} {
+	for _, name := range []string{logName, leaderName, quorumName, turnName} {
 		if !names[name] {
 			all = append(all, "nobody holds "+name)
 		}

@@ -33,7 +33,7 @@ func (h *history) audit() (found []finding) {
 		}
 	}
 	h.auditNumbers(fault)
-	for _, name := range []string{logName, leaderName, quorumName} {
+	for _, name := range []string{logName, leaderName, quorumName, turnName} {
 		h.auditHolders(name, fault)
 	}
 	for _, name := range []string{logName, leaderName} {

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/coord/quorum"
 	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
@@ -43,6 +44,7 @@ type child struct {
 	store   *storage.Store
 	stores  []*storage.Store // of the quorum
 	numbers *ids.Sequence
+	turns   *turn.Turns
 	notebook
 
 	heard int64 // listeners so far
@@ -75,9 +77,12 @@ func (c *child) run(ctx context.Context, out io.Writer) (err error) {
 	if c.numbers, err = ids.Open(c.store, counterName, ids.Config{Most: 40}); err != nil {
 		return err
 	}
+	if c.turns, err = turn.New(c.store, turnName, turn.Config{TTL: childTTL, Holder: c.Name}); err != nil {
+		return err
+	}
 	_, _ = fmt.Fprintln(out, childSays) // the parent finds out if it can't be written
 	var all sync.WaitGroup
-	for _, step := range []func(context.Context) error{c.number, c.log, c.add, c.lead, c.lock, c.pass, c.listen, c.send} {
+	for _, step := range []func(context.Context) error{c.number, c.log, c.add, c.lead, c.lock, c.take, c.pass, c.listen, c.send} {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				c.explain(ctx, step(ctx))
@@ -111,7 +116,7 @@ func (c *child) explain(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return
 	}
-	for _, e := range []error{storage.ErrUnavailable, storage.ErrThrottled, lease.ErrLost, lease.ErrFenced, quorum.ErrLost, signal.ErrLost, context.DeadlineExceeded} {
+	for _, e := range []error{storage.ErrUnavailable, storage.ErrThrottled, lease.ErrLost, lease.ErrFenced, quorum.ErrLost, turn.ErrLost, signal.ErrLost, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			c.note(line{What: trouble, Text: err.Error()})
 			return

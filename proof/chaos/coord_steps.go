@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
@@ -14,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/coord/quorum"
 	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -24,6 +27,7 @@ const (
 	logName      = "log"       // a lease and its document
 	leaderName   = "chief"     // a leader and its document
 	quorumName   = "many"      // a lock over several stores
+	turnName     = "turn"      // a turn
 	sumsName     = "sums"      // the document of lease.Update: how often each life has added, and its container
 	leaderPrefix = "leader/"   // of its lease
 	leaderLease  = leaderPrefix + leaderName
@@ -87,6 +91,7 @@ func (c *child) lead(ctx context.Context) error {
 func (c *child) hold(ctx context.Context, name string, fence int64, docs *lease.Documents, entries int) error {
 	c.note(line{What: begun, Name: name, N: fence})
 	defer func() { c.note(line{What: over, Name: name, N: fence}) }()
+	defer c.lookAt(ctx, name, fence)()
 	w := writer{child: c, name: name, fence: fence, docs: docs}
 	for range entries {
 		if !c.stillAlive(ctx, name, fence) {
@@ -102,16 +107,72 @@ func (c *child) hold(ctx context.Context, name string, fence int64, docs *lease.
 	return nil
 }
 
-// stillAlive waits, and notes that ctx was alive before. It was alive even if the process has stood still since: a timer
-// ends ctx, and had its chance during the wait.
+// stillAlive waits, and notes that ctx is alive.
 func (c *child) stillAlive(ctx context.Context, name string, fence int64) bool {
-	at := clock()
 	wait(ctx, c.Pace)
+	at := clock() // before the look: the process may stand still after it
 	if ctx.Err() != nil {
 		return false
 	}
 	c.note(line{At: at, What: alive, Name: name, N: fence})
 	return true
+}
+
+// lookers look at a context all the time. When a process goes on that stood still, they often run before its timers.
+const lookers = 8
+
+// lookAt looks at ctx all the time. The function that it returns ends that, and notes when ctx was alive last.
+func (c *child) lookAt(ctx context.Context, name string, fence int64) func() {
+	over := make(chan struct{})
+	var all sync.WaitGroup
+	var last atomic.Int64
+	for range lookers {
+		all.Go(func() {
+			look := time.NewTicker(time.Millisecond)
+			defer look.Stop()
+			for {
+				at := clock()
+				if ctx.Err() != nil {
+					return
+				}
+				last.Store(at)
+				select {
+				case <-look.C:
+				case <-over:
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		close(over)
+		all.Wait()
+		if at := last.Load(); at > 0 {
+			c.note(line{At: at, What: alive, Name: name, N: fence})
+		}
+	}
+}
+
+// take takes the turn of a key and holds it for a while.
+func (c *child) take(ctx context.Context) error {
+	t, err := c.turns.Take(ctx, turnName, nil)
+	switch {
+	case errors.Is(err, turn.ErrHeld):
+		return nil
+	case err != nil:
+		return err
+	}
+	c.note(line{What: begun, Name: turnName, N: t.Fence()})
+	stop := c.lookAt(t.Context(), turnName, t.Fence())
+	for range 4 + rand.IntN(8) {
+		if !c.stillAlive(t.Context(), turnName, t.Fence()) {
+			break
+		}
+	}
+	stop()
+	err = t.End(ctx, turn.State{})
+	c.note(line{What: over, Name: turnName, N: t.Fence()})
+	return err
 }
 
 // A writer appends entries to a document, each based on the one before.
@@ -223,11 +284,13 @@ func (c *child) lock(ctx context.Context) error {
 		return err
 	}
 	c.note(line{What: begun, Name: quorumName, N: l.Fence()})
+	stop := c.lookAt(l.Context(), quorumName, l.Fence())
 	for range 1 + rand.IntN(3) {
 		if !c.stillAlive(l.Context(), quorumName, l.Fence()) {
 			break
 		}
 	}
+	stop()
 	err = l.Release(ctx)
 	c.note(line{What: over, Name: quorumName, N: l.Fence()})
 	return err

@@ -31,6 +31,8 @@ const (
 	stopLeader   kind = "leader stopped"  // likewise, until another leader has written
 	stopHolder   kind = "holder stopped"  // likewise, of the log's lease
 	breakLease   kind = "lease broken"    // by an operator
+	stopLock     kind = "lock stopped"    // the holder of the quorum's lock, until others have followed
+	stopTurn     kind = "turn stopped"    // the holder of a turn, likewise
 
 	restartWorker kind = "worker restarted"     // SIGTERM, wait, start
 	stopAgent     kind = "agent stopped"        // SIGSTOP between the charge and its answer, past the step's deadline, and SIGCONT
@@ -76,6 +78,8 @@ func coordRates() []rate {
 		{kind: stopChild, every: 25 * time.Second, least: 4 * time.Second, most: 6 * time.Second},
 		{kind: stopLeader, every: 15 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
 		{kind: stopHolder, every: 25 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
+		{kind: stopLock, every: 25 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
+		{kind: stopTurn, every: 25 * time.Second, least: 4 * time.Second, most: 5 * time.Second},
 		{kind: breakLease, every: 10 * time.Second},
 	})
 }

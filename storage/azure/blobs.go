@@ -178,13 +178,16 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 			_, err := b.c.Create(c.beside(ctx, "create"), nil)
 			return err
 		}, put)
-		if !is(err, http.StatusConflict, "BlobAlreadyExists") && !is(err, http.StatusPreconditionFailed, "ConditionNotMet") &&
+		if !isLeased(err) && !is(err, http.StatusConflict, "BlobAlreadyExists") && !is(err, http.StatusPreconditionFailed, "ConditionNotMet") &&
 			!(cond.IfMatch != "" && is(err, http.StatusNotFound, "BlobNotFound")) {
 			return err
 		}
 		if c.doubtful {
 			// An earlier try may have written.
 			tag, err = b.own(c.beside(ctx, "get"), one.BlobClient(), op, err)
+			return err
+		}
+		if isLeased(err) {
 			return err
 		}
 		return lost(err, cond)
@@ -245,6 +248,8 @@ func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) e
 			return unknown(cmp.Or(there, err))
 		case there != nil:
 			return gone(there)
+		case isLeased(err):
+			return err
 		}
 		return lost(err, cond)
 	})

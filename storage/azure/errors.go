@@ -48,6 +48,8 @@ func (e *ServiceError) kind() error {
 		return driver.ErrThrottled
 	case e.missing():
 		return driver.ErrNotFound
+	case e.leased():
+		return driver.ErrLeased
 	case e.Status == http.StatusRequestEntityTooLarge, e.Code == "PropertyValueTooLarge", e.Code == "EntityTooLarge":
 		return driver.ErrTooLarge
 	case e.Status == http.StatusBadRequest && (e.Code == "InvalidResourceName" || e.Code == "OutOfRangeInput" || e.Code == "InvalidInput" || e.Code == "KeyValueTooLarge"):
@@ -69,6 +71,21 @@ func (e *ServiceError) missing() bool {
 		return e.Status == http.StatusNotFound
 	}
 	return false
+}
+
+// leased reports that somebody has a lease of Azure's on the blob. This driver never takes one.
+func (e *ServiceError) leased() bool {
+	switch e.Code {
+	case "LeaseIdMissing", "LeaseIdMismatchWithBlobOperation", "LeaseLost", "LeaseAlreadyPresent":
+		return e.Status == http.StatusPreconditionFailed || e.Status == http.StatusConflict
+	}
+	return false
+}
+
+// isLeased is leased for any error.
+func isLeased(err error) bool {
+	e, ok := answer(err)
+	return ok && e.leased()
 }
 
 // isMissing is missing for any error.
@@ -94,6 +111,8 @@ func (e *ServiceError) advice() string {
 		return "; check the key or signature, or that the identity has the roles Storage Blob, Queue and Table Data Contributor; check the account's network rules and this machine's clock"
 	case e.Code == "QueueBeingDeleted", e.Code == "ContainerBeingDeleted", e.Code == "TableBeingDeleted":
 		return "; it is being deleted, and can't be created again before that is done"
+	case e.leased():
+		return "; break that lease (az storage blob lease break), and keep other programs from leasing blobs of these containers"
 	case e.noAccount != "":
 		return fmt.Sprintf("; %s has no account %s: check its name and the endpoint", e.host, driver.Quote(e.noAccount))
 	case e.host != "" && (e.Status == http.StatusNotFound && !e.missing() || e.Status < 500 && e.Code == "" && !e.throttled()):
@@ -196,7 +215,7 @@ func (c *call) ended(ctx context.Context) error {
 // hasKind reports that the error already has one of the port's kinds.
 func hasKind(err error) bool {
 	for _, kind := range []error{driver.ErrNotFound, driver.ErrNotModified, driver.ErrExists, driver.ErrPrecondition, driver.ErrReceiptStale,
-		driver.ErrTooLarge, driver.ErrInvalid, driver.ErrThrottled, driver.ErrUnavailable, driver.ErrUnsupported} {
+		driver.ErrTooLarge, driver.ErrInvalid, driver.ErrThrottled, driver.ErrUnavailable, driver.ErrUnsupported, driver.ErrLeased} {
 		if errors.Is(err, kind) {
 			return true
 		}

@@ -141,8 +141,8 @@ func (p *peer) Call(ctx context.Context, r telling.Request) (int, error) {
 			return n, nil
 		case <-ctx.Done():
 			timer.Stop()
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				a.unanswered(p.l.id, p.s.bells.now())
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) && a.unanswered(p.l.id, p.s.bells.now()) {
+				return 0, fmt.Errorf("%w: %w", telling.ErrUnreached, context.Cause(ctx))
 			}
 			return 0, context.Cause(ctx)
 		case <-timer.C:
@@ -160,6 +160,7 @@ type asks struct {
 	closed  bool
 	waiting map[telling.ID]*ask
 	silent  map[string]time.Duration // when listeners last had the full time and didn't answer, by the IDs of their rows
+	reached map[string]bool          // listeners that have answered at some time, likewise
 }
 
 // An ask is a request that waits for an answer.
@@ -172,13 +173,16 @@ type ask struct {
 func (a *asks) begin(s *store, rows []listener, read bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	still := map[string]time.Duration{}
+	still, reached := map[string]time.Duration{}, map[string]bool{}
 	for _, l := range rows {
 		if since, ok := a.silent[l.id]; ok {
 			still[l.id] = since
 		}
+		if a.reached[l.id] {
+			reached[l.id] = true
+		}
 	}
-	a.silent = still
+	a.silent, a.reached = still, reached
 	if read && !a.reading && !a.closed {
 		a.reading = true
 		a.all.Go(func() { a.read(s) })
@@ -221,15 +225,21 @@ func (a *asks) answered(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.silent, id)
+	if a.reached == nil {
+		a.reached = map[string]bool{}
+	}
+	a.reached[id] = true
 }
 
-// unanswered notes that a listener hasn't answered in time.
-func (a *asks) unanswered(id string, now time.Duration) {
+// unanswered notes that a listener hasn't answered in time. It reports that the listener has never answered: nothing may
+// pass between the two processes. One that has answered before has probably crashed.
+func (a *asks) unanswered(id string, now time.Duration) (never bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if _, ok := a.silent[id]; !ok {
 		a.silent[id] = now
 	}
+	return !a.reached[id]
 }
 
 // key returns the key of the listener that a request went to.

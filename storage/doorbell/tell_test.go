@@ -235,8 +235,8 @@ func TestHearsShareWrites(t *testing.T) {
 	})
 }
 
-// A listener that has crashed is no error, and the next telling doesn't wait for it for long. One that answers again is
-// waited for.
+// A listener that has never answered is told of: nothing may pass between the two. The next telling doesn't wait for it
+// for long. One that answers again is waited for, and when it has crashed later, that is no error.
 func TestSilentListener(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
@@ -247,7 +247,13 @@ func TestSilentListener(t *testing.T) {
 	hear(t, a, "topic", takesOne)
 	for range 3 {
 		told(t, b, "topic", "a", true, 1)
-		told(t, b, "topic", "a", false, 1)
+		until(t, "a telling to be heard by 1", func() bool {
+			n, err := b.Tell(t.Context(), "topic", []byte("a"), false)
+			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "1 process listens and can't be reached") {
+				t.Fatalf("heard by %d, error %v; want one that says that a process can't be reached", n, err)
+			}
+			return n == 1
+		})
 	}
 	silent := func() []string {
 		b.own.asks.mu.Lock()
@@ -281,6 +287,7 @@ func TestSilentListener(t *testing.T) {
 	}
 	dead.Close()
 	<-answered
+	told(t, b, "topic", "a", false, 1)
 }
 
 // A listener that was silent is waited for briefly. Now and then one telling gives it the full time, because its path
@@ -422,8 +429,8 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	}()
 	for _, one := range []bool{true, false} {
-		if n, err := b.Tell(t.Context(), "topic", nil, one); n != 0 || err != nil {
-			t.Errorf("one %v: heard by %d, error %v; want nobody", one, n, err)
+		if n, err := b.Tell(t.Context(), "topic", nil, one); n != 0 || !errors.Is(err, telling.ErrUnreached) {
+			t.Errorf("one %v: heard by %d, error %v; want nobody, and that the liar can't be reached", one, n, err)
 		}
 	}
 	conn.Close()

@@ -22,6 +22,11 @@ var (
 	ErrUnavailable  = errors.New("store unavailable")
 	ErrUnsupported  = errors.New("unsupported")
 
+	// ErrLeased is of a write that the engine refuses because a program outside has a lease of the engine's own on the
+	// place. Nothing was written. Only somebody outside can end that, so it isn't [ErrUnavailable]: a message whose
+	// handler meets it spends attempts, and its reason is in the poison queue.
+	ErrLeased = errors.New("leased by a program outside")
+
 	// ErrPartial is of a Receive that fails for a part of a queue, where a decorator keeps it in several places. It
 	// brings nothing, and nothing is lost. The next Receive brings messages of the rest, so there is no need to wait.
 	ErrPartial = errors.New("a part of the queue fails")

@@ -32,8 +32,8 @@ type Listener interface {
 	//
 	// With one set at most one takes it, chosen at random among those that would, and heard is 0 or 1. An error then
 	// says whether the data may have been heard; the driver never tells a second one instead. Without one, each gets it.
-	// heard counts those that took it and answered, and a process that doesn't answer is no error. An error means that
-	// some were not told.
+	// heard counts those that took it and answered, and a process that doesn't answer is no error, unless it has never
+	// answered this one. An error means that some were not told.
 	Tell(ctx context.Context, topic string, data []byte, one bool) (heard int, err error)
 }
 

@@ -60,6 +60,14 @@ func coordination() []mutant {
 			test: "TestAClaimShutsAnEarlierHolderOutOfWhatIsRead",
 		},
 		{
+			name: "a broadcast says nothing of a process that can't be reached",
+			file: "storage/internal/telling/telling.go",
+			old:  "	return heard, errors.Join(failed, unreached)\n",
+			new:  "	_ = unreached\n	return heard, failed\n",
+			by:   "storage/doorbell",
+			test: "TestSilentListener",
+		},
+		{
 			name: "a process that stood still probes beside another",
 			file: "guard/guard.go",
 			old:  "	if shared && g.fleet.late() {\n",

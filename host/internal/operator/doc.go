@@ -164,7 +164,7 @@
 //     worker of the plan takes it, and the process may refuse it. So an act that was asked for twice may be done twice:
 //     a rerun.
 //   - doctor and top change nothing. Nor do lists, but for one thing: those of locks and leaders delete what candidates
-//     that died a week ago have left behind.
+//     that died an hour ago have left behind.
 //   - top leaves the terminal as it was, however it ends, unless it is killed. It does so at the first signal, before a
 //     second one can end it.
 //   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	random "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
@@ -53,6 +54,9 @@ type Peer interface {
 // ErrGone means that a peer is not there any more.
 var ErrGone = errors.New("the peer is gone")
 
+// ErrUnreached means that a peer has never answered this process: it has died, or nothing passes between the two.
+var ErrUnreached = errors.New("can't be reached: died lately, or nothing passes to it from this process")
+
 // A Transport reaches the stores of other processes.
 type Transport interface {
 	// Peers lists the other stores that may have ears of a topic. done is called when they are not used any more. Both
@@ -75,26 +79,27 @@ func Tell(ctx context.Context, own *Ears, others Transport, topic string, data [
 	request := Request{Topic: topic, Data: data}
 	if one {
 		n, err := tellOne(ctx, peers, request)
-		if n > 0 || err != nil {
+		if n > 0 || err != nil && !errors.Is(err, ErrUnreached) {
 			return n, err
 		}
-		return 0, failed // perhaps one of those that couldn't be found would have taken it
+		return 0, errors.Join(failed, err) // perhaps one of those that couldn't be found or reached would have taken it
 	}
 	request.Kind = GiveAll
 	heard := 0
-	for _, n := range callPeers(ctx, peers, request, GiveLimit) {
+	counts, unreached := callPeers(ctx, peers, request, GiveLimit)
+	for _, n := range counts {
 		heard += n
 	}
 	if ctx.Err() != nil {
-		failed = context.Cause(ctx)
+		return heard, context.Cause(ctx)
 	}
-	return heard, failed
+	return heard, errors.Join(failed, unreached)
 }
 
 // tellOne asks all, chooses one of those that would take the data, and gives it to that one.
 func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 	r.Kind = Ask
-	weights := callPeers(ctx, peers, r, AskLimit)
+	weights, unreached := callPeers(ctx, peers, r, AskLimit)
 	r.Kind = GiveOne
 	for {
 		if ctx.Err() != nil {
@@ -102,7 +107,7 @@ func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 		}
 		i := choose(weights)
 		if i < 0 {
-			return 0, nil
+			return 0, unreached
 		}
 		weights[i] = 0
 		n, err := callWithin(ctx, peers[i], r, GiveLimit)
@@ -118,21 +123,33 @@ func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 	}
 }
 
-// callPeers calls all peers, each with a time limit, and returns the counts of those that answered.
-func callPeers(ctx context.Context, peers []Peer, r Request, limit time.Duration) []int {
+// callPeers calls all peers, each with a time limit, and returns the counts of those that answered. The error says how
+// many have never answered.
+func callPeers(ctx context.Context, peers []Peer, r Request, limit time.Duration) ([]int, error) {
 	counts := make([]int, len(peers))
+	var unreached atomic.Int64
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i, p := range peers[1:] {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			counts[i+1], _ = callWithin(ctx, p, r, limit)
+			var err error
+			if counts[i+1], err = callWithin(ctx, p, r, limit); errors.Is(err, ErrUnreached) {
+				unreached.Add(1)
+			}
 		})
 	}
 	counts[0], _ = peers[0].Call(ctx, r) // the own ears have limits of their own
 	all.Wait()
-	return counts
+	switch n := unreached.Load(); n {
+	case 0:
+		return counts, nil
+	case 1:
+		return counts, fmt.Errorf("%w: 1 process listens and %w", driver.ErrUnavailable, ErrUnreached)
+	default:
+		return counts, fmt.Errorf("%w: %d processes listen and %w", driver.ErrUnavailable, n, ErrUnreached)
+	}
 }
 
 // callWithin makes a request of its own, and bounds its time. The own ears have limits of their own.
