@@ -61,6 +61,14 @@ func processes() []mutant {
 			test: "TestLongRetention",
 		},
 		{
+			name: "early signals leave an instance no room for its start",
+			file: "process/internal/flow/ear.go",
+			old:  "	if d.earlySize()+x.size() > earlyRoom {",
+			new:  "	if false {",
+			by:   "process/internal/flow",
+			test: "TestRoomOfEarlySignals",
+		},
+		{
 			name: "a panic in a function of the plan loses the result",
 			file: "process/internal/flow/step.go",
 			old:  "s.ev.Armed, s.ev.State, s.ev.Result = false, nil, result",

@@ -18,6 +18,7 @@ import (
 var (
 	ErrOtherInput = errors.New("the instance was started with another input")
 	ErrTooLarge   = errors.New("the document of the instance would be too large")
+	ErrEarly      = errors.New("the signal comes early, and there is no room for it beside the others that do")
 	ErrPurged     = errors.New("an agent has succeeded after its instance was purged, and nothing can take that back")
 )
 
@@ -38,6 +39,7 @@ type turn struct {
 	out  []channel.Message
 
 	next    []*Node // to be begun
+	refused error   // why the message is not taken
 	touched bool    // the document has changed
 	undoes  bool    // a success is taken back, whatever room that takes meanwhile
 	moved   bool    // the index shows something else
@@ -50,7 +52,11 @@ type turn struct {
 func (p *Plan) Advance(id string, d *Instance, m any, now time.Time) (out []channel.Message, changed bool, err error) {
 	t := &turn{plan: p, id: id, doc: d, now: now}
 	before := d.size()
-	if err := t.take(m); err != nil || !t.touched {
+	err = t.take(m)
+	if err == nil {
+		err = t.refused
+	}
+	if err != nil || !t.touched {
 		return nil, false, err
 	}
 	for t.run(); (scopes{t}).unwind(); {

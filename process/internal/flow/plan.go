@@ -55,6 +55,7 @@ const (
 	MaxSize     = 256 << 10 // bytes of a document
 	resultRoom  = 64 << 10  // beyond that, for a result that can't be taken into the state
 	maxEarly    = 64
+	earlyRoom   = 48 << 10 // beside MaxSize, for early signals
 	maxFailures = 5
 	maxNotes    = 16
 	maxText     = 500     // bytes of a text
