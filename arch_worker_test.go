@@ -29,7 +29,7 @@ func rooms() []room {
 	return []room{
 		{
 			name: "ground", files: "setup.go config.go turn.go message.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
-			calls: "Config.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
+			calls: "Config.RetryDelay QueueConfig.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
 			why:   "all rooms stand on it, so it knows none of them",
 		},
 		{

@@ -64,7 +64,8 @@
 //   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
 //     level when all looks of a minute were good and saw it kept. It is never below the level by hand.
 //
-// A quota is of one process. With three processes behind a balancer a tenant gets up to three times as much.
+// A quota is of one process, in its memory. With three processes behind a balancer a tenant gets up to three times as
+// much, and after each restart the whole quota anew, also that of a month.
 //
 // # Cost
 //

@@ -51,7 +51,8 @@ type Quota struct {
 	// nanosecond. Required.
 	Amount int64
 
-	// Per is a time in whole seconds, up to 366 days. Defaults to a second. A quota of Concurrent has none.
+	// Per is a time in whole seconds, up to 366 days. A process that starts knows nothing of what was used before, however
+	// long Per is. Defaults to a second. A quota of Concurrent has none.
 	Per time.Duration
 
 	// Burst is how much can be had at once after a pause. A body with more bytes is let through when the whole Burst is

@@ -93,6 +93,7 @@ type QueueConfig struct {
 	MaxBodies   int
 	Visibility  time.Duration
 	MaxAttempts int
+	RetryDelay  func(failed int, id string) time.Duration
 
 	// PollInterval is the longest time between two looks of an idle worker, at least 20 ms. A ring ends it early where
 	// the store can ring. Defaults to the store's own, [storage.Props].PollInterval.
@@ -213,6 +214,9 @@ func (c *Config) eachQueue(f *faults, routes *channel.Routes) map[string]QueueCo
 		own.MaxBodies = cmp.Or(own.MaxBodies, c.MaxBodies)
 		own.Visibility = cmp.Or(own.Visibility, c.Visibility)
 		own.MaxAttempts = cmp.Or(own.MaxAttempts, c.MaxAttempts)
+		if own.RetryDelay == nil {
+			own.RetryDelay = c.RetryDelay
+		}
 		all[q] = own
 	}
 	return all

@@ -374,13 +374,13 @@ func TestMisdeedsOfRetryDelay(t *testing.T) {
 						t.Errorf("delay after attempt %d: got %v, want %v or little more", i, gap, want)
 					}
 				}
-				worldtest.Want(t, "lines", log.Count("Config.RetryDelay fails"), 2)
+				worldtest.Want(t, "lines", log.Count("RetryDelay fails"), 2)
 			})
 		})
 	}
 }
 
-// Config.RetryDelay is called for attempts only, because hand-backs have no bound.
+// RetryDelay is called for attempts only, because hand-backs have no bound.
 func TestRetryDelayOfHandBacks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0

@@ -50,3 +50,33 @@ func TestQueuesHaveTheirOwnLimits(t *testing.T) {
 		worldtest.Want(t, "attempts at a fast one that fails", int(tries.Load()), 2)
 	})
 }
+
+// A queue may have delays of its own between attempts. A queue without them takes the worker's.
+func TestQueuesHaveTheirOwnDelays(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := newBare(t, worldtest.OpenStore(t, worldtest.Virtual), channel.Command[job]("slow"), channel.Command[Added]("fast"))
+		var slow, fast []time.Time
+		handlers.React(w.Registry, "slow", func(context.Context, job) error { slow = append(slow, time.Now()); return context.Canceled })
+		handlers.React(w.Registry, "fast", func(context.Context, Added) error { fast = append(fast, time.Now()); return context.Canceled })
+		after := func(d time.Duration) func(int, string) time.Duration {
+			return func(failed int, _ string) time.Duration { return d * time.Duration(failed) }
+		}
+		w.Start(worker.Config{MaxAttempts: 3, RetryDelay: after(time.Minute), Queues: map[string]worker.QueueConfig{"fast": {RetryDelay: after(time.Second)}}})
+		worldtest.Send(w.World, job{})
+		worldtest.Send(w.World, Added{})
+		w.empty(t, time.Second)
+		for name, c := range map[string]struct {
+			calls []time.Time
+			delay time.Duration
+		}{"slow": {slow, time.Minute}, "fast": {fast, time.Second}} {
+			if len(c.calls) != 3 {
+				t.Fatalf("%s: got %d calls, want 3", name, len(c.calls))
+			}
+			for i := 1; i < 3; i++ {
+				if gap, want := c.calls[i].Sub(c.calls[i-1]), c.delay*time.Duration(i); gap < want || gap > want+2*time.Second {
+					t.Errorf("%s: delay after attempt %d: got %v, want %v or little more", name, i, gap, want)
+				}
+			}
+		}
+	})
+}

@@ -178,16 +178,16 @@ func givesUp(e *channel.Envelope, most int) string {
 	return ""
 }
 
-// retryDelay calls Config.RetryDelay, which is the user's code.
+// retryDelay calls the queue's RetryDelay, which is the user's code.
 func (s *settler) retryDelay(ctx context.Context, failed int, id string) (d time.Duration) {
-	handlers.Guard("Config.RetryDelay", 1, func(int) time.Duration {
-		return s.all.RetryDelay(failed, id)
+	handlers.Guard("RetryDelay", 1, func(int) time.Duration {
+		return s.cfg.RetryDelay(failed, id)
 	}, func(_ int, delay time.Duration) {
 		d = delay
 	}, func(_ int, err error) {
 		s.hung.count(err)
 		d = RetryDelay(failed, id)
-		s.log.LogAttrs(ctx, slog.LevelError, "Config.RetryDelay fails; the default delay is taken", slog.String("id", id), slog.Int("failed", failed), slog.Any("error", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "RetryDelay fails; the default delay is taken", slog.String("queue", s.queue), slog.String("id", id), slog.Int("failed", failed), slog.Any("error", err))
 	})
 	return d
 }
