@@ -4,7 +4,7 @@ GO ?= go
 
 .PHONY: help
 help: ## Explain every target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { gsub(" // ", sprintf("\n%19s", ""), $$2); printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## Serve the sample at http://localhost:8080, with a worker in the same process
@@ -12,7 +12,7 @@ run: ## Serve the sample at http://localhost:8080, with a worker in the same pro
 	@bin/web
 
 .PHONY: test
-test: ## Run all tests with the race detector; installs what they need where it may
+test: ## Run all tests with the race detector: some 25 minutes on two cores. Where it may, it first installs // a C compiler, spin, Chromium, Node.js and npm, and by npm Azurite (61 MB); else it says what is missing
 	@GO=$(GO) scripts/test.sh
 
 .PHONY: test-short

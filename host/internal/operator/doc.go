@@ -123,8 +123,8 @@
 // draws bars where a line has room for them, and marks the critical path.
 //
 // Notes and errors go to the standard error, and so does progress if that is a terminal. Only show prints a message's
-// content and why it failed, because both may be personal. So may be what processes list prints: why one failed.
-// content, and why it or a schedule's run failed, because that may be personal.
+// content, and why it or a schedule's run failed, because that may be personal. So may be what processes list prints:
+// why one failed.
 //
 // The rates of top are per second. OUT (out_per_second) is what left a queue by the pulses of its workers (package
 // pulse): done, poisoned and cancelled. change_per_second is the growth of the queue since the last look. IN
