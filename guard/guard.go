@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -237,10 +238,10 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	defer func() {
 		after := int32(-1)
 		if !returned && sent.mayBeDone() {
-			if v := recover(); v != nil {
-				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger().With(slog.String("guard", g.name)), v)
-			} else { // the handler's goroutine ends
+			if p := contain.Caught(recover()); p.Exited { // the handler's goroutine ends
 				after = 0
+			} else {
+				fault, err = Fault{Kind: Unknown}, panicked(ctx, g.logger().With(slog.String("guard", g.name)), p)
 			}
 		}
 		m.doubts(g.unsure, after)
@@ -259,7 +260,8 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	p.seat.until(within, g.quota.tell)
 	defer p.seat.returned() // before its context is cancelled
 	if g.cfg.Verify != nil && m.Handling != nil {
-		if done, err := g.cfg.Verify(within, m.id); done || err != nil {
+		done, err := g.cfg.Verify(within, m.id)
+		if err = contain.Sound(err); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
 	}
@@ -267,7 +269,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 		sent = &exchanges{again: p.again || m.Handling != nil && m.Deliveries > 1}
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
-	err = f(within)
+	err = contain.Sound(f(within))
 	err = sent.restored(err)
 	fault = g.judge(ctx, err, false)
 	returned = true

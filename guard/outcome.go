@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // panicked returns the error of a call that has panicked after a request that may have been done.
-func panicked(ctx context.Context, log *slog.Logger, v any) error {
-	err := fmt.Errorf("panic after a request that may have been done: %v", v)
-	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+func panicked(ctx context.Context, log *slog.Logger, p *contain.Panic) error {
+	err := fmt.Errorf("after a request that may have been done: %w", p)
+	log.LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.Any("error", err), slog.String("stack", contain.Stack(p.Frames)))
 	return err
 }
 
@@ -45,13 +46,10 @@ func judgeCutOff(c *Config, err error, asking bool) Fault {
 }
 
 // leavesUnsure reports that nobody may make a call again that was given up without an answer.
-func leavesUnsure(c *Config) (unsure bool) {
-	defer func() {
-		if recover() != nil {
-			unsure = true // the user's classifier panics, so it says nothing
-		}
-	}()
-	return judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown
+func leavesUnsure(c *Config) bool {
+	unsure := true // if the user's classifier panics, it says nothing
+	_ = contain.Do(func() { unsure = judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown })
+	return unsure
 }
 
 // cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.

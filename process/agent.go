@@ -62,9 +62,10 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	inner, cancel := context.WithTimeoutCause(context.WithValue(ctx, agentKey{}, &b), limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
 	defer h.showSlow(b).Stop()
-	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(inner, n, b) }); lost != nil {
-		err = lost
-	}
+	err = handlers.Contain(func() (err error) {
+		done.Result, done.Effect, err = run(inner, n, b)
+		return err
+	})
 	done.Ended = time.Now().UTC()
 	if err != nil && ctx.Err() != nil { // the worker stops, or has lost the message
 		return nil, err
@@ -168,18 +169,8 @@ func judge(done *flow.Done, err error) {
 	case errors.As(err, &retry):
 		done.After = max(0, retry.After)
 	}
-	done.Error = text(err)
-}
-
-// text returns an error's text, in valid UTF-8. Its method is the user's code.
-func text(err error) (s string) {
-	defer func() {
-		if recover() != nil {
-			s = fmt.Sprintf("%T, whose text panics", err)
-		}
-	}()
 	const most = 1000
-	return flow.Text(err.Error(), most)
+	done.Error = flow.Text(err.Error(), most)
 }
 
 // freshBegin is how old a begin may be that is run without a look at the document. It is less than the age at which
