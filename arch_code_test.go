@@ -146,6 +146,28 @@ func TestNobodySleeps(t *testing.T) {
 	}
 }
 
+// A bare recover doesn't tell a panic with nil from a return. So one package calls what may panic, and others that
+// recover give it what they got.
+func TestOnlyOnePackageRecovers(t *testing.T) {
+	t.Parallel()
+	for _, f := range sources(t) {
+		if f.test || f.pkg == "internal/contain" {
+			continue
+		}
+		given := map[ast.Expr]bool{}
+		for n := range ast.Preorder(f.tree) {
+			call, ok := n.(*ast.CallExpr)
+			switch {
+			case !ok:
+			case callee(call.Fun) == "contain.Caught" && len(call.Args) == 1:
+				given[call.Args[0]] = true
+			case callee(call.Fun) == "recover" && !given[call]:
+				t.Errorf("%s: recover returns nil also after panic(nil), where GODEBUG has panicnil=1: use contain.Call, or contain.Caught(recover()) where a call hasn't returned", f.at(n))
+			}
+		}
+	}
+}
+
 func TestLibrariesLeaveTheProcessAlone(t *testing.T) {
 	t.Parallel()
 	ends := []string{"os.Exit", "log.Fatal", "log.Fatalf", "log.Fatalln", "log.Panic", "log.Panicf", "log.Panicln"}

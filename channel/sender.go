@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/storage"
@@ -244,12 +245,10 @@ func compose[M Message](from origin, when post.When, messages []M) ([]Envelope, 
 
 // kindName names the kind of a message in an error. A message that is nil has none.
 func kindName(m Message) (name string) {
-	defer func() {
-		if recover() != nil {
-			name = fmt.Sprintf("%T", post.Unwrap(m))
-		}
-	}()
-	return string(m.Kind())
+	if contain.Do(func() { name = string(m.Kind()) }) != nil {
+		return fmt.Sprintf("%T", post.Unwrap(m))
+	}
+	return name
 }
 
 // An origin is where messages come from.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/worker"
@@ -266,10 +267,11 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 			if m.Handling != nil { // else the panic goes on
 				v = recover()
 			}
-			if v == nil && sent.mayBeDone() { // the goroutine ends
+			how := contain.Caught(v)
+			if how.Exited && sent.mayBeDone() {
 				after = 0
 			}
-			fault, err = judgePanic(ctx, within, sent, g.unsure), panicked(ctx, g, v)
+			fault, err = judgePanic(ctx, within, sent, g.unsure), panicked(ctx, g, m, how)
 		}
 		if fault.outcome() == failure && g.cfg.hurried(ctx, within) {
 			fault.cutOff = true
@@ -290,14 +292,15 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 // ask makes a call whose context is within, and judges how it ended.
 func ask(ctx, within context.Context, g *Guard, m message, sent *exchanges, f func(context.Context) error) (Fault, error) {
 	if g.cfg.Verify != nil && m.key != "" {
-		if done, err := g.cfg.Verify(within, m.key); done || err != nil {
+		done, err := g.cfg.Verify(within, m.key)
+		if err = contain.Sound(err); done || err != nil {
 			return g.judge(ctx, err, true), err
 		}
 	}
 	if sent != nil {
 		within = context.WithValue(within, exchangesKey{g}, sent)
 	}
-	err := sent.restored(f(within))
+	err := sent.restored(contain.Sound(f(within)))
 	fault := g.judge(ctx, err, false)
 	if fault.Kind == Transient && fault.NotInPlace && sent.mayBeDone() {
 		fault = Fault{Kind: Unknown}

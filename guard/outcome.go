@@ -2,19 +2,19 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
-// panicked returns the error of a call that has panicked or, if v is nil, has ended its goroutine.
-func panicked(ctx context.Context, g *Guard, v any) error {
-	if v == nil {
-		return errors.New("the call panicked, or ended its goroutine")
+// panicked returns the error of a call that has panicked or has ended its goroutine. A panic that ends here is logged.
+func panicked(ctx context.Context, g *Guard, m message, p *contain.Panic) error {
+	if m.Handling == nil || p.Exited {
+		return p
 	}
-	err := fmt.Errorf("panic: %v", v) // survives a method of the user's that panics
-	g.logger().LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.String("guard", g.name), slog.Any("error", err), slog.String("stack", string(debug.Stack())))
+	err := fmt.Errorf("the guarded call: %w", p)
+	g.logger().LogAttrs(ctx, slog.LevelError, "a guarded call panics", slog.String("guard", g.name), slog.Any("error", err), slog.String("stack", contain.Stack(p.Frames)))
 	return err
 }
 
@@ -62,13 +62,10 @@ func judgeCutOff(c *Config, err error, asking bool) Fault {
 }
 
 // leavesUnsure reports that nobody may make a call again that was given up without an answer.
-func leavesUnsure(c *Config) (unsure bool) {
-	defer func() {
-		if recover() != nil {
-			unsure = true // the user's classifier panics, so it says nothing
-		}
-	}()
-	return judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown
+func leavesUnsure(c *Config) bool {
+	unsure := true // if the user's classifier panics, it says nothing
+	_ = contain.Do(func() { unsure = judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown })
+	return unsure
 }
 
 // cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.

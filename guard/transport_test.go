@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -212,6 +213,37 @@ func TestLaw11ACallThatPanicsAfterAPost(t *testing.T) {
 			panic("index out of range")
 		})
 		wantAction(t, fmt.Sprintf("the answer %d", code), err, want)
+	}
+}
+
+// A panic with nil is a panic, also where GODEBUG has panicnil=1, and the end of the goroutine is none.
+func TestLaw11ACallThatPanicsWithNilAfterAPost(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	g := guard.New("bank", guard.Config{Logger: quietLogger()})
+	client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Request: r, Body: http.NoBody}, nil
+	}))}
+	err := g.Do(handling(t, id(1), 1), func(ctx context.Context) error {
+		_ = posting(client, "http://bank.example")(ctx)
+		panic(nil)
+	})
+	wantAction(t, "done", err, handlers.ToPoison)
+}
+
+// An error whose methods panic is an error like any other, and the service is not asked again at once.
+func TestAnErrorAroundANilPointerIsAnError(t *testing.T) {
+	t.Parallel()
+	g := guard.New("bank", guard.Config{Logger: quietLogger()})
+	calls := 0
+	err := g.Do(handling(t, id(1), 1), func(context.Context) error {
+		calls++
+		return fmt.Errorf("read: %w", (*os.PathError)(nil))
+	})
+	wantAction(t, "wrapped nil", err, handlers.HandBack)
+	worldtest.Want(t, "calls", calls, 1)
+	var failed *guard.Error
+	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "read: ") {
+		t.Errorf("got %v, want the error of the call", err)
 	}
 }
 

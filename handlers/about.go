@@ -14,7 +14,8 @@ func (r *Registry) About() (all []post.Handled) {
 			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
 			if h.folder != nil {
 				about.Unrecorded = func(e *channel.Envelope) (without bool) {
-					return Contain(func() { without = h.folder.idempotent(e) }) != nil || without
+					failed := Contain(func() error { without = h.folder.idempotent(e); return nil })
+					return failed != nil || without
 				}
 				about.Key = func(e *channel.Envelope) (string, bool, error) { return r.keyOf(queue, e) }
 			}
@@ -28,15 +29,13 @@ func (r *Registry) About() (all []post.Handled) {
 
 // keyOf returns the key of the document that a message is for, unless its handler ignores it.
 func (r *Registry) keyOf(queue string, e *channel.Envelope) (key string, ok bool, err error) {
-	failed := Contain(func() {
-		var d *Delivery
-		if d, err = r.Resolve(queue, e); err == nil {
+	err = Contain(func() error {
+		d, err := r.Resolve(queue, e)
+		if err == nil {
 			key, ok = d.key, !d.ignored
 		}
+		return err
 	})
-	if failed != nil {
-		return "", false, failed
-	}
 	if err != nil {
 		return "", false, fmt.Errorf("handlers: %w", err)
 	}

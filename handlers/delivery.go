@@ -49,9 +49,11 @@ type Delivery struct {
 //
 // That code may also end the goroutine: see [Guard]. With the error of a Check, d may be there for [Failing].
 func (r *Registry) Resolve(queue string, e *channel.Envelope) (d *Delivery, err error) {
-	defer caught(&err)
-	d, err = r.resolve(queue, e)
-	return d, settled(err)
+	err = contained(func() (err error) {
+		d, err = r.resolve(queue, e)
+		return settled(err)
+	})
+	return d, err
 }
 
 func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error) {

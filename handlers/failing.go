@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -68,15 +69,10 @@ func (d *Delivery) keyOfRefused() (keyed *Delivery) {
 	if d.Handler.turns == nil {
 		return nil
 	}
-	defer func() {
-		if recover() != nil {
-			keyed = nil
+	_ = contain.Do(func() {
+		if key, ok := d.Handler.key(d.Envelope, d.Message); ok && storage.CheckKey(key) == nil {
+			d.key, keyed = key, d
 		}
-	}()
-	key, ok := d.Handler.key(d.Envelope, d.Message)
-	if !ok || storage.CheckKey(key) != nil {
-		return nil
-	}
-	d.key = key
-	return d
+	})
+	return keyed
 }

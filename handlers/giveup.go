@@ -143,9 +143,11 @@ func (r *Registry) Compensate(e *channel.Envelope, why Poisoned) (sent []channel
 		err  error
 	}
 	Guard("the function of OnPoison", 1, func(int) (x result) {
-		defer caught(&x.err)
-		sent, err := r.compensate(e, why)
-		return result{sent, settled(err)}
+		x.err = contained(func() (err error) {
+			x.sent, err = r.compensate(e, why)
+			return settled(err)
+		})
+		return x
 	}, func(_ int, x result) { sent, err = x.sent, x.err }, func(_ int, failed error) { err = failed })
 	return sent, err
 }

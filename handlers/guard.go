@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // The user's code may return, panic, end its goroutine (runtime.Goexit, as a test's FailNow does) or never return. The
@@ -33,8 +35,8 @@ func start(f func(r *run)) *run {
 		defer close(r.ended)
 		defer func() {
 			if !r.returned {
-				r.fault = &PanicError{Text: exited} // used if the text of the panic's value ends the goroutine
-				r.fault = newPanicError(recover())
+				r.fault = &PanicError{Text: contain.Exited} // used if the text of the panic's value ends the goroutine
+				r.fault = newPanicError(contain.Caught(recover()))
 			}
 		}()
 		deepen()
@@ -89,9 +91,8 @@ func (r *run) user(at int, f func() error) error {
 // callUser marks where stacks are cut: the frames below it are the framework's.
 //
 //go:noinline
-func callUser(f func() error) (err error) {
-	defer caught(&err)
-	return settled(f())
+func callUser(f func() error) error {
+	return contained(func() error { return settled(f()) })
 }
 
 // inCall reports whether the goroutine ended in a call of the user's code, and for which delivery.
@@ -172,13 +173,14 @@ func Guard[T any](what string, n int, f func(i int) T, use func(i int, result T)
 }
 
 // Contain calls f, which calls the user's code, on a goroutine that may be lost, and waits for as long as f takes. It
-// returns an error if f ends that goroutine, by a panic or by runtime.Goexit.
-func Contain(f func()) error {
-	r := start(func(*run) { f() })
+// returns the error of f, whose methods don't panic, or a [PanicError] if f ends that goroutine, by a panic or by
+// runtime.Goexit.
+func Contain(f func() error) (err error) {
+	r := start(func(*run) { err = contain.Sound(f()) })
 	if <-r.ended; !r.returned {
 		return r.fault
 	}
-	return nil
+	return err
 }
 
 // errBehindHang is the error of deliveries that were not handled, so that they don't wait through another hang.

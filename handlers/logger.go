@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // GuardLogger returns a logger that writes to the same handler and survives its panics. A test's logger panics once the
@@ -19,33 +21,26 @@ func GuardLogger(l *slog.Logger) *slog.Logger {
 type guardedHandler struct{ slog.Handler }
 
 func (h guardedHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
-	defer func() { _ = recover() }()
-	return h.Handler.Enabled(ctx, level)
+	_ = contain.Do(func() { enabled = h.Handler.Enabled(ctx, level) })
+	return enabled
 }
 
-func (h guardedHandler) Handle(ctx context.Context, r slog.Record) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("handlers: the log handler panics: %s", textOf(v))
-		}
-	}()
-	return h.Handler.Handle(ctx, r)
+func (h guardedHandler) Handle(ctx context.Context, r slog.Record) error {
+	err := contain.Call(func() error { return h.Handler.Handle(ctx, r) })
+	if p, ok := err.(*contain.Panic); ok {
+		return fmt.Errorf("handlers: the log handler panics: %w", p)
+	}
+	return err
 }
 
-func (h guardedHandler) WithAttrs(attrs []slog.Attr) (with slog.Handler) {
-	defer func() {
-		if recover() != nil {
-			with = h
-		}
-	}()
-	return guardedHandler{h.Handler.WithAttrs(attrs)}
+func (h guardedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	with := h.Handler
+	_ = contain.Do(func() { with = h.Handler.WithAttrs(attrs) })
+	return guardedHandler{with}
 }
 
-func (h guardedHandler) WithGroup(name string) (with slog.Handler) {
-	defer func() {
-		if recover() != nil {
-			with = h
-		}
-	}()
-	return guardedHandler{h.Handler.WithGroup(name)}
+func (h guardedHandler) WithGroup(name string) slog.Handler {
+	with := h.Handler
+	_ = contain.Do(func() { with = h.Handler.WithGroup(name) })
+	return guardedHandler{with}
 }

@@ -241,11 +241,14 @@ func (n *onceNote) takeBack(ctx context.Context) {
 
 // while runs f under the note. A panic becomes an error like any other. After runtime.Goexit nothing else runs here, so
 // the note is taken back on the way out.
-func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (err error) {
+func (n *onceNote) while(ctx context.Context, f func(context.Context) error) error {
 	if !time.Now().Before(n.proved) {
 		return errTaken() // the answer came so late that a copy may have taken over
 	}
-	defer caught(&err)
+	return contained(func() error { return n.run(ctx, f) })
+}
+
+func (n *onceNote) run(ctx context.Context, f func(context.Context) error) error {
 	returned := false
 	defer func(ctx context.Context) {
 		if !returned {
@@ -255,7 +258,7 @@ func (n *onceNote) while(ctx context.Context, f func(context.Context) error) (er
 		}
 	}(ctx)
 	own := n.keep(ctx)
-	err = func() error {
+	err := func() error {
 		defer n.letGo(own)
 		return f(own)
 	}()

@@ -107,12 +107,9 @@ func (r *Registry) BeforeStart(_ post.Inside, check func(context.Context) error)
 }
 
 // CheckStart makes the checks of [Registry.BeforeStart], in their order, up to the first that fails. A worker calls it.
-func (r *Registry) CheckStart(ctx context.Context) (err error) {
+func (r *Registry) CheckStart(ctx context.Context) error {
 	for _, check := range r.checks {
-		if failed := Contain(func() { err = check(ctx) }); failed != nil {
-			return failed
-		}
-		if err != nil {
+		if err := Contain(func() error { return check(ctx) }); err != nil {
 			return err
 		}
 	}

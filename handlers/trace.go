@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/values"
 )
@@ -17,7 +18,7 @@ func traced[V any](d *Delivery, c values.Change[V]) values.Change[V] {
 	c.Envelope = &e
 	c.Fold = func(v V) (next V, emissions []channel.Message, err error) {
 		ctx, span := d.Handler.channels.Tracer().Call(context.Background(), d.Span, d.Handler.name)
-		failed := errors.New(exited)
+		failed := errors.New(contain.Exited)
 		defer func() { endSpan(span, failed) }()
 		e.TraceParent = tracing.ParentIn(ctx)
 		next, emissions, err = fold(v)

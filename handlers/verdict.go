@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -109,12 +110,12 @@ func Judge(err error) (v Verdict) {
 		v.Err = f
 		return v
 	}
-	failed := Verdict{Action: TryAgain, Spent: true, Err: err}
-	defer func() {
-		if recover() != nil {
-			v = failed
-		}
-	}()
+	v = Verdict{Action: TryAgain, Spent: true, Err: err}
+	_ = contain.Do(func() { v = judge(err, v) })
+	return v
+}
+
+func judge(err error, otherwise Verdict) Verdict {
 	var (
 		retry  *RetryError
 		later  *LaterError
@@ -144,5 +145,5 @@ func Judge(err error) (v Verdict) {
 	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled):
 		return Verdict{Action: Unavailable, Err: err}
 	}
-	return failed
+	return otherwise
 }

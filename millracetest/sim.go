@@ -294,11 +294,7 @@ func (s *Sim) check() {
 		if s.broken[x.name] {
 			continue
 		}
-		var err error
-		if ended := handlers.Contain(func() { err = x.check() }); ended != nil {
-			err = ended
-		}
-		if err != nil {
+		if err := handlers.Contain(x.check); err != nil {
 			s.broken[x.name] = true
 			s.fault(Invariant, "%s: %v", x.name, err)
 		}

@@ -100,9 +100,10 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 	defer cancel()
 	defer teller{h}.silent(ctx, b)()
 	defer h.showSlow(b).Stop()
-	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(ctx, n, b) }); lost != nil {
-		err = lost
-	}
+	err = handlers.Contain(func() (err error) {
+		done.Result, done.Effect, err = run(ctx, n, b)
+		return err
+	})
 	done.Ended = time.Now().UTC()
 	judge(&done, err)
 	if b.Item != nil && b.Undo == 0 && (err != nil || n.Undo != nil) {
@@ -198,18 +199,8 @@ func judge(done *flow.Done, err error) {
 	case errors.As(err, &retry):
 		done.After = max(0, retry.After)
 	}
-	done.Error = text(err)
-}
-
-// text returns an error's text, in valid UTF-8. Its method is the user's code.
-func text(err error) (s string) {
-	defer func() {
-		if recover() != nil {
-			s = fmt.Sprintf("%T, whose text panics", err)
-		}
-	}()
 	const most = 1000
-	return flow.Text(err.Error(), most)
+	done.Error = flow.Text(err.Error(), most)
 }
 
 // freshBegin is how old a begin may be that is run without a look at the document. It is less than the age at which

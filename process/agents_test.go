@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,7 +34,9 @@ func TestAgentsMayDoAnything(t *testing.T) {
 		"error":                      {func(context.Context) (string, error) { return "", errors.New("503") }, "503"},
 		"panic":                      {func(context.Context) (string, error) { panic("oh") }, "oh"},
 		"Goexit":                     {func(context.Context) (string, error) { runtime.Goexit(); return "", nil }, "Goexit"},
-		"an error whose text panics": {func(context.Context) (string, error) { return "", badError{} }, "whose text panics"},
+		"an error whose text panics": {func(context.Context) (string, error) { return "", badError{} }, "whose text can't be had"},
+		"an error around a nil one":  {func(context.Context) (string, error) { return "", errAroundNil() }, "read: "},
+		"an error that ends all":     {func(context.Context) (string, error) { return "", quietError{} }, "Goexit"},
 		"an error of strange bytes":  {func(context.Context) (string, error) { return "", errors.New("not \xff text") }, "not \uFFFD text"},
 		"an error cut in a letter":   {func(context.Context) (string, error) { return "", errors.New("x" + strings.Repeat("ä", 700)) }, "xä"},
 		"a hang until its context ends": {func(ctx context.Context) (string, error) {
@@ -122,6 +125,30 @@ func TestLaterEndsWithItsStep(t *testing.T) {
 		l.wantJournal("")
 	})
 }
+
+// errAroundNil is an error whose Unwrap returns a nil pointer that is an error. Its Unwrap panics.
+func errAroundNil() error { return fmt.Errorf("read: %w", (*os.PathError)(nil)) }
+
+// Law 8. An error whose methods panic spends the attempts that the plan allows, and says what it can.
+func TestAnErrorAroundANilPointerIsAnError(t *testing.T) {
+	each(t, func(c *crew, p *process.Plan[note]) {
+		c.do(p, "read").Attempts(2)
+	}, func(l *lab) {
+		l.when("read", func(context.Context) (string, error) { return "", errAroundNil() })
+		l.start("i")
+		l.app.Advance(time.Hour)
+		l.want("i", process.Aborted, "")
+		l.wantError("i", "read: ")
+		l.wantJournal("read, read")
+		l.wantPoison()
+	})
+}
+
+// quietError is an error that ends the goroutine of whoever looks into it.
+type quietError struct{}
+
+func (quietError) Error() string { return "quiet" }
+func (quietError) Unwrap() error { runtime.Goexit(); return nil }
 
 type badError struct{}
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
@@ -170,18 +171,19 @@ func deleteRow(ctx context.Context, rows *storage.Table, partition, key string) 
 	return nil
 }
 
-// tagsOf calls the plan's function for tags, which may panic.
+// tagsOf calls the plan's function for tags.
 func tagsOf(p *flow.Plan, d flow.Instance) (tags map[string]string) {
-	defer func() {
-		if v := recover(); v != nil {
-			tags = map[string]string{"error": fmt.Sprintf("Tags: panic: %v", v)}
+	err := contain.Apart(func() error {
+		state, err := p.Decode(d.State)
+		if err == nil {
+			tags = p.Tags(state)
 		}
-	}()
-	state, err := p.Decode(d.State)
+		return err
+	})
 	if err != nil {
-		return map[string]string{"error": err.Error()}
+		return map[string]string{"error": fmt.Sprintf("Tags: %v", err)}
 	}
-	tags, n := p.Tags(state), 0
+	n := 0
 	for k, v := range tags {
 		n += len(k) + len(v)
 	}

@@ -3,12 +3,14 @@ package process_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -63,8 +65,8 @@ func TestOneInstanceOneDocument(t *testing.T) {
 	})
 }
 
-// Law 2. A panic in a function of the plan makes the instance stuck at that step, with the result kept. When the
-// program is mended, a retry goes on from there, and the agent is not asked again.
+// Law 2. A panic in a function of the plan makes the instance stuck at that step, with the result kept, and so does
+// runtime.Goexit. When the program is mended, a retry goes on from there, and the agent is not asked again.
 func TestPanicMakesStuck(t *testing.T) {
 	broken := map[string]func(c *crew, p *process.Plan[note], may func()){
 		"then of Do": func(c *crew, p *process.Plan[note], may func()) {
@@ -105,47 +107,96 @@ func TestPanicMakesStuck(t *testing.T) {
 			process.Wait(p, "x", func(n note, g goOn) note { may(); return n.goOn(g) })
 		},
 	}
-	broken["then of Do, in strange bytes"] = func(c *crew, p *process.Plan[note], may func()) {
-		broken["then of Do"](c, p, func() {
-			if !c.sound.Load() {
-				panic("oh \xff")
+	journal := map[string]string{"then of Do": "x", "condition": "yes", "items": "i", "gather": "i, j", "state of Sub": "sub", "state of Split": "part", "then of Sub": "sub"}
+	t.Parallel()
+	stuckBy(t, "in strange bytes", "x", "oh", broken["then of Do"], func() { panic("oh \xff") })
+	for name, add := range broken {
+		stuckBy(t, name, journal[name], "oh", add, func() { panic("oh") })
+		stuckBy(t, name+" exits", journal[name], "Goexit", add, runtime.Goexit)
+	}
+}
+
+// stuckBy tests a function of a plan that doesn't return, and then does.
+func stuckBy(t *testing.T, name, journal, says string, add func(c *crew, p *process.Plan[note], may func()), fail func()) {
+	t.Run(name, func(t *testing.T) {
+		each(t, func(c *crew, p *process.Plan[note]) {
+			add(c, p, func() {
+				if !c.sound.Load() {
+					fail()
+				}
+			})
+			c.do(p, "last")
+		}, func(l *lab) {
+			l.start("i")
+			l.signal("i", "ada")
+			l.app.Advance(2 * time.Hour) // no deadline ends it
+			s := l.get("i")
+			if s.Status != process.Stuck || len(s.WaitsFor) != 1 || s.WaitsFor[0] != "x" {
+				l.t.Fatalf("got %s, waits for %q; want stuck at x\n%s", s.Status, s.WaitsFor, l.timeline("i"))
+			}
+			if !strings.Contains(l.timeline("i"), says) {
+				l.t.Errorf("the step doesn't say why:\n%s", l.timeline("i"))
+			}
+			l.sound.Store(true)
+			l.asked(l.operator("ada", "mended").Retry(l.t.Context(), "i", "01"))
+			l.app.Drain()
+			if s := l.get("i"); s.Status != process.Completed {
+				l.t.Errorf("after the retry: got %s\n%s", s.Status, l.timeline("i"))
+			}
+			want := "last"
+			if journal != "" {
+				want = journal + ", last"
+			}
+			if got := strings.Replace(l.took(), "j, i", "i, j", 1); got != want { // items are side by side
+				l.t.Errorf("the agents: got %q, want %q", got, want)
 			}
 		})
+	})
+}
+
+// Law 2. A panic with nil is a panic, also where GODEBUG has panicnil=1 and recover returns nil: the state stays.
+func TestAPanicWithNilMakesStuck(t *testing.T) {
+	t.Setenv("GODEBUG", "panicnil=1")
+	c := newCrew()
+	may := func() {
+		if !c.sound.Load() {
+			panic(nil)
+		}
 	}
-	journal := map[string]string{"then of Do": "x", "then of Do, in strange bytes": "x", "condition": "yes", "items": "i", "gather": "i, j", "state of Sub": "sub", "state of Split": "part", "then of Sub": "sub"}
+	millracetest.Run(t, millracetest.Plan(planName, func(p *process.Plan[note]) {
+		p.Tags(func(note) map[string]string { may(); return nil })
+		c.do(p, "a")
+		process.Then(p, "b", func(n note) note { may(); return n.add("b") })
+		process.Ended(p, func(process.Snapshot[note]) goOn { panic(nil) })
+	}, nil), func(t *testing.T, app *millracetest.App) {
+		l := &lab{crew: c, t: t, app: app, notes: process.Open[note](app.Channels(), planName)}
+		l.start("i")
+		l.want("i", process.Stuck, "a")
+		l.sound.Store(true)
+		l.asked(l.operator("ada", "mended").Retry(t.Context(), "i", "02"))
+		l.app.Drain()
+		l.want("i", process.Completed, "a, b")
+		l.wantPoison()
+	})
+}
+
+// An instance ends although the function that says so doesn't return.
+func TestNewsOfTheEndMayFail(t *testing.T) {
 	t.Parallel()
-	for name, add := range broken {
-		t.Run(name, func(t *testing.T) {
+	for says, fail := range map[string]func(){"panic: oh": func() { panic("oh") }, "runtime.Goexit": runtime.Goexit} {
+		t.Run(says, func(t *testing.T) {
 			each(t, func(c *crew, p *process.Plan[note]) {
-				add(c, p, func() {
-					if !c.sound.Load() {
-						panic("oh")
-					}
-				})
-				c.do(p, "last")
+				c.do(p, "a")
+				process.Ended(p, func(process.Snapshot[note]) goOn { fail(); return goOn{} })
 			}, func(l *lab) {
 				l.start("i")
-				l.signal("i", "ada")
-				l.app.Advance(2 * time.Hour) // no deadline ends it
-				s := l.get("i")
-				if s.Status != process.Stuck || len(s.WaitsFor) != 1 || s.WaitsFor[0] != "x" {
-					l.t.Fatalf("got %s, waits for %q; want stuck at x\n%s", s.Status, s.WaitsFor, l.timeline("i"))
-				}
-				if !strings.Contains(l.timeline("i"), "oh") {
-					l.t.Errorf("the step doesn't say why:\n%s", l.timeline("i"))
-				}
-				l.sound.Store(true)
-				l.asked(l.operator("ada", "mended").Retry(l.t.Context(), "i", "01"))
-				l.app.Drain()
-				if s := l.get("i"); s.Status != process.Completed {
-					l.t.Errorf("after the retry: got %s\n%s", s.Status, l.timeline("i"))
-				}
-				want := "last"
-				if journal[name] != "" {
-					want = journal[name] + ", last"
-				}
-				if got := strings.Replace(l.took(), "j, i", "i, j", 1); got != want { // items are side by side
-					l.t.Errorf("the agents: got %q, want %q", got, want)
+				l.want("i", process.Completed, "a")
+				l.app.Advance(time.Hour)
+				l.wantPoison()
+				s, err := l.looker().Stream(l.t.Context(), "i")
+				l.ok(err)
+				if len(s.Notes) != 1 || s.Notes[0].Do != "not announced" || !strings.Contains(s.Notes[0].Why, says) {
+					l.t.Errorf("notes: %+v", s.Notes)
 				}
 			})
 		})

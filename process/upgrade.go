@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
@@ -93,20 +94,17 @@ func renaming(names map[string]string) func(string) string {
 
 // apply takes an instance over, if its open steps are in the newer plan.
 func (u upgrade) apply(d flow.Instance, to *flow.Plan) (_ flow.Instance, ok bool) {
-	defer func() {
-		if recover() != nil {
-			ok = false // it goes on by its own version
-		}
-	}()
 	next, ok := d.Carry(to, renaming(u.renamed))
 	if !ok {
 		return d, false
 	}
-	state, err := u.state(d.State)
-	if err != nil {
-		return d, false
+	failed := contain.Apart(func() (err error) {
+		next.State, err = u.state(d.State)
+		return err
+	})
+	if failed != nil {
+		return d, false // it goes on by its own version
 	}
-	next.State = state
 	return next, true
 }
 

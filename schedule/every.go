@@ -190,9 +190,10 @@ func (j *job) build(t Tick, id string) (built, error) {
 	ended := make(chan outcome, 1)
 	go func() {
 		var o outcome
-		if failed := handlers.Contain(func() { o.command, o.err = j.compose(t, id) }); failed != nil {
-			o.err = failed
-		}
+		o.err = handlers.Contain(func() (err error) {
+			o.command, err = j.compose(t, id)
+			return err
+		})
 		ended <- o
 	}()
 	patience := time.NewTimer(buildTime)

@@ -351,17 +351,19 @@ func (s *follower[T]) prepare(ctx context.Context, version int64, values json.Ra
 
 // ask is within for this node's own code. It beats while the code runs: a slow node isn't a dead one.
 func ask[T, R any](ctx context.Context, s *follower[T], f func(ctx context.Context) (R, error)) (R, error) {
-	done := make(chan outcome[R], 1)
+	var value R
+	done := make(chan error, 1)
 	go func() {
-		v, err := within(ctx, s.cfg.Patience, "this program", f)
-		done <- outcome[R]{v, err}
+		var err error
+		value, err = within(ctx, s.cfg.Patience, "this program", f)
+		done <- err
 	}()
 	beats := time.NewTicker(s.cfg.Poll)
 	defer beats.Stop()
 	for {
 		select {
-		case o := <-done:
-			return o.value, o.err
+		case err := <-done:
+			return value, err
 		case <-beats.C:
 			s.beat(ctx)
 		}

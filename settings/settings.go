@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -180,12 +181,8 @@ func (s *Settings[T]) tellObserver(o *observer[T]) {
 			return
 		}
 		s.mu.Unlock()
-		done := <-contain("a function given to Changed", func() (struct{}, error) {
-			o.f(*from, *to)
-			return struct{}{}, nil
-		})
-		if done.err != nil {
-			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "can't tell of a change of settings", slog.Any("error", done.err))
+		if err := contain.Apart(func() error { o.f(*from, *to); return nil }); err != nil {
+			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "a function given to Changed fails", slog.Any("error", err))
 		}
 	}
 }

@@ -228,13 +228,10 @@ func (s *shape[T]) patch(ctx context.Context, values []byte, change func(*T)) (t
 	if err != nil {
 		return nil, err
 	}
-	if _, err := within(ctx, maxPatience, "the change", func(context.Context) (struct{}, error) {
+	to, err := within(ctx, maxPatience, "the change", func(context.Context) (tree, error) {
 		change(after)
-		return struct{}{}, nil
-	}); err != nil {
-		return nil, err
-	}
-	to, err := formOf(after)
+		return formOf(after)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -166,7 +166,7 @@ func TestLawNoStepWithoutHealth(t *testing.T) {
 		"Goexit":                            func(*testing.T) error { runtime.Goexit(); return nil },
 		"Health has not returned within 5s": func(t *testing.T) error { <-t.Context().Done(); return nil },
 		"Health: context deadline exceeded": func(*testing.T) error { return context.DeadlineExceeded },
-		"Health: <nil>":                     func(*testing.T) error { return typedNil },
+		"Health: a nil *driver.Error":       func(*testing.T) error { return typedNil },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -81,13 +82,6 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 			}
 			return fill(outs, err)
 		}
-	}
-}
-
-// caught turns a panic in a message's or value's own methods into an error when it is deferred.
-func caught(err *error) {
-	if v := recover(); v != nil {
-		*err = fmt.Errorf("panic: %v", v)
 	}
 }
 
@@ -247,7 +241,7 @@ func (u *unit[V]) judge(i int) error {
 	x := u.entries[i]
 	replay, err := u.replay(x)
 	if err == nil && !replay {
-		err = u.apply(i, x)
+		err = contain.Call(func() error { return u.apply(i, x) })
 	}
 	if err != nil {
 		return err
@@ -286,8 +280,8 @@ func (u *unit[V]) replay(x entry) (bool, error) {
 	return found, nil
 }
 
-func (u *unit[V]) apply(i int, x entry) (err error) {
-	defer caught(&err)
+// apply calls a fold, and methods of its messages and value.
+func (u *unit[V]) apply(i int, x entry) error {
 	e, d := u.changes[i].Envelope, u.doc
 	v, emissions, err := u.changes[i].Fold(d.value)
 	if errors.Is(err, ErrUnchanged) {

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/storage"
@@ -107,16 +108,14 @@ func (c *Collection[V]) settle(v V) (settled V, form jsontext.Value, err error) 
 }
 
 func encodeValue[V any](v V) (form jsontext.Value, err error) {
-	defer caught(&err)
-	if form, err = jsonform.Encode(v); err != nil {
+	if err = contain.Call(func() (err error) { form, err = jsonform.Encode(v); return err }); err != nil {
 		return nil, fmt.Errorf("value: %w", err)
 	}
 	return form, nil
 }
 
 func decodeValue[V any](raw []byte) (v V, err error) {
-	defer caught(&err)
-	if v, err = jsonform.Decode[V](raw); err != nil {
+	if err = contain.Call(func() (err error) { v, err = jsonform.Decode[V](raw); return err }); err != nil {
 		return v, fmt.Errorf("value: %w", jsonform.RedactError[V](err))
 	}
 	return v, nil
@@ -124,9 +123,8 @@ func decodeValue[V any](raw []byte) (v V, err error) {
 
 // decodeStored is decodeValue, and reports whether there are members that V doesn't know.
 func decodeStored[V any](raw []byte) (v V, foreign bool, err error) {
-	defer caught(&err)
-	v, known, err := jsonform.DecodeKnown[V](raw)
-	if err != nil {
+	var known bool
+	if err = contain.Call(func() (err error) { v, known, err = jsonform.DecodeKnown[V](raw); return err }); err != nil {
 		return v, false, fmt.Errorf("value: %w", jsonform.RedactError[V](err))
 	}
 	return v, !known, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -71,6 +72,9 @@ func declared(f any) string {
 
 // initialJSON is the stored form of a new document. An Initial that expects other keys may panic.
 func initialJSON[V any](initial func(string) V, key string) (b []byte, err error) {
-	defer caught(&err)
-	return json.Marshal(initial(key), jsonv1.DefaultOptionsV1(), json.Deterministic(true))
+	err = contain.Call(func() (err error) {
+		b, err = json.Marshal(initial(key), jsonv1.DefaultOptionsV1(), json.Deterministic(true))
+		return err
+	})
+	return b, err
 }

@@ -97,9 +97,10 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 	)
 	go func() {
 		defer close(ended)
-		if failed := handlers.Contain(func() { turn, err = open(ctx, c) }); failed != nil {
-			turn, err = nil, failed
-		}
+		err = handlers.Contain(func() (err error) {
+			turn, err = open(ctx, c)
+			return err
+		})
 		select {
 		case opened <- struct{}{}:
 		case <-missed:
@@ -139,11 +140,8 @@ func leaveContext(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // leave calls a turn's Leave.
-func leave(ctx context.Context, t Turn) (err error) {
-	if failed := handlers.Contain(func() { err = t.Leave(ctx) }); failed != nil {
-		return failed
-	}
-	return err
+func leave(ctx context.Context, t Turn) error {
+	return handlers.Contain(func() error { return t.Leave(ctx) })
 }
 
 // Now makes a board a [Turn].
@@ -225,12 +223,10 @@ func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
 		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
 	})
 	defer late.Stop()
-	if failed := handlers.Contain(func() {
+	err = handlers.Contain(func() error {
 		limits, changed = b.turns[i].Now()
-		err = limits.fault()
-	}); failed != nil {
-		err = failed
-	}
+		return limits.fault()
+	})
 	return limits, changed, err
 }
 

@@ -36,8 +36,8 @@ func TestLawAFailedLeaderStandsBack(t *testing.T) {
 		"error":        {func() error { return errors.New("no ink") }, "no ink"},
 		"typed nil":    {func() error { var e *typedNil; return e }, "nil"},
 		"panic":        {func() error { panic("no paper") }, "function_test.go"},
-		"nil panic":    {func() error { panic(nil) }, "panicked"},
-		"panic in say": {func() error { var e *typedNil; panic(e) }, "panicked"},
+		"nil panic":    {func() error { panic(nil) }, "panic: "},
+		"panic in say": {func() error { var e *typedNil; panic(e) }, "panic: a nil *leader_test.typedNil"},
 		"exit":         {func() error { runtime.Goexit(); return nil }, "runtime.Goexit"},
 		"canceled":     {func() error { return context.Canceled }, "canceled"},
 	} {

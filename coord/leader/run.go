@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -136,8 +136,7 @@ func (c *candidate) lead(ctx context.Context, l *lease.Lease) (end, error) {
 	c.tell(ctx)
 	log := c.cfg.Logger.With(slog.Int64("term", l.Fence()))
 	log.LogAttrs(ctx, slog.LevelInfo, "a leader's term begins")
-	returned := make(chan error, 1)
-	go invoke(c.f, term, Term{Number: l.Fence(), lease: l}, returned)
+	returned := contain.Start(func() error { return c.f(term, Term{Number: l.Fence(), lease: l}) })
 	err, ok := c.await(term, returned)
 	if !ok {
 		log.LogAttrs(ctx, slog.LevelError, "a leader's function hangs after the end of its context and is given up", slog.Duration("after", c.cfg.DrainTimeout))
@@ -158,8 +157,8 @@ func (c *candidate) lead(ctx context.Context, l *lease.Lease) (end, error) {
 		return done, nil
 	}
 	attrs := []slog.Attr{slog.Any("error", err), slog.Duration("pause", c.cfg.Pause)}
-	if p, ok := errors.AsType[*panicError](err); ok {
-		attrs = append(attrs, slog.String("stack", p.stack))
+	if p, ok := errors.AsType[*contain.Panic](err); ok {
+		attrs = append(attrs, slog.String("stack", contain.Stack(p.Frames)))
 	}
 	log.LogAttrs(ctx, slog.LevelError, "a leader has failed and resigned", attrs...)
 	return failed, err
@@ -188,21 +187,4 @@ func (c *candidate) handOver(ctx context.Context, l *lease.Lease) {
 		c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't hand over; another candidate follows when the term has run out", slog.Int64("term", l.Fence()), slog.Any("error", err))
 	}
 	c.tell(ctx)
-}
-
-// A panicError stands for a panic of f, or its call of runtime.Goexit.
-type panicError struct{ text, stack string }
-
-func (e *panicError) Error() string { return e.text }
-
-// invoke sends f's error, however f ends.
-func invoke(f func(context.Context, Term) error, ctx context.Context, term Term, returned chan<- error) {
-	err := error(&panicError{text: "the leader's function ended its goroutine by runtime.Goexit, as a test's FailNow does; return an error instead"})
-	defer func() { returned <- err }()
-	defer func() {
-		if v := recover(); v != nil {
-			err = &panicError{text: fmt.Sprintf("the leader's function panicked: %v", v), stack: string(debug.Stack())}
-		}
-	}()
-	err = f(ctx, term)
 }

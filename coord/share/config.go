@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -66,12 +67,9 @@ func (c Config) withDefaults(store *storage.Store, name string) (Config, error) 
 // contained returns f without its panics: it is called on a goroutine of this package's own, under a mutex.
 func contained(f func(), log *slog.Logger) func() {
 	return func() {
-		defer func() {
-			if v := recover(); v != nil {
-				log.LogAttrs(context.Background(), slog.LevelError, "Config.Changed panics", slog.String("panic", fmt.Sprint(v)))
-			}
-		}()
-		f()
+		if err := contain.Apart(func() error { f(); return nil }); err != nil {
+			log.LogAttrs(context.Background(), slog.LevelError, "Config.Changed panics", slog.Any("error", err))
+		}
 	}
 }
 

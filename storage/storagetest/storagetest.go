@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -153,16 +154,14 @@ func Run(t *testing.T, cfg Config) {
 		t.Run(x.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*cfg.Patience)
 			defer cancel()
-			defer func() {
-				if v := recover(); v != nil {
-					why, ok := v.(absent)
-					if !ok {
-						panic(v)
-					}
-					t.Logf("left out: %s", why)
+			err := contain.Do(func() { x.run(&check{asserts: asserts{T: t, cfg: cfg, ctx: ctx}, s: shared, names: &names}) })
+			if p, ok := err.(*contain.Panic); ok {
+				why, ok := p.Value.(absent)
+				if !ok {
+					t.Fatalf("%v\n%s", p, contain.Stack(p.Frames))
 				}
-			}()
-			x.run(&check{asserts: asserts{T: t, cfg: cfg, ctx: ctx}, s: shared, names: &names})
+				t.Logf("left out: %s", why)
+			}
 		})
 	}
 	// t.Parallel would run only -parallel tests at a time, two on a small machine. t.Run may be called from many

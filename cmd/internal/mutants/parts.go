@@ -4,6 +4,30 @@ package main
 func parts() []mutant {
 	return []mutant{
 		{
+			name: "a panic with nil is taken for a return",
+			file: "internal/contain/contain.go",
+			old:  "		if !returned {\n			*err = Caught(recover())\n",
+			new:  "		if v := recover(); v != nil && !returned {\n			*err = Caught(v)\n",
+			by:   "internal/contain",
+			test: "TestOnlyAReturnIsOne",
+		},
+		{
+			name: "an error whose methods panic is handed on as it is",
+			file: "handlers/guard.go",
+			old:  "err = contain.Sound(f())",
+			new:  "err = f()",
+			by:   "process",
+			test: "TestAnErrorAroundANilPointerIsAnError",
+		},
+		{
+			name: "a function of a plan may end the goroutine of the plan",
+			file: "process/internal/flow/advance.go",
+			old:  "return contain.Apart(f)",
+			new:  "return contain.Call(f)",
+			by:   "process",
+			test: "TestNewsOfTheEndMayFail",
+		},
+		{
 			name: "a ring is forgotten when nothing can be received at that moment",
 			file: "storage/inbox/inbox.go",
 			old:  "		in.next = time.Time{}\n",

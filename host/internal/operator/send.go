@@ -202,21 +202,17 @@ func (c *call) complete(e *channel.Envelope, queues []string, about *catalog.Kin
 		if !c.handles(q, e.Kind) {
 			continue
 		}
-		var d *handlers.Delivery
-		failed := handlers.Contain(func() {
+		return handlers.Contain(func() error {
 			trial := *e
-			if d, err = c.known.registry.Resolve(q, &trial); err == nil { // which runs the message's Check
-				err = choose(e, d.Message)
+			d, err := c.known.registry.Resolve(q, &trial) // which runs the message's Check
+			if refused := (*handlers.PoisonError)(nil); errors.As(err, &refused) {
+				return refused.Err
 			}
+			if err != nil {
+				return err
+			}
+			return choose(e, d.Message)
 		})
-		if failed != nil {
-			return failed
-		}
-		var refused *handlers.PoisonError
-		if errors.As(err, &refused) {
-			return refused.Err
-		}
-		return err
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/post"
 )
 
@@ -380,12 +381,6 @@ func sendable(m channel.Message, now time.Time) error {
 	return err
 }
 
-// guard calls a function of the plan. A panic is an error.
-func guard(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-		}
-	}()
-	return f()
-}
+// guard calls a function of the plan. However the function ends, its caller goes on: a panic is an error, and so is
+// runtime.Goexit.
+func guard(f func() error) error { return contain.Apart(f) }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
@@ -20,7 +21,7 @@ const earLimit = 5 * time.Second
 
 // Ears are the ears of one store. The zero Ears has none, and logs nothing.
 type Ears struct {
-	// Logger gets an error for an ear that panics, once for each. Defaults to none.
+	// Logger gets an error for an ear that panics or ends its goroutine, once for each. Defaults to none.
 	Logger *slog.Logger
 
 	mu     sync.Mutex
@@ -177,13 +178,10 @@ func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) 
 	data = bytes.Clone(data) // now, because the caller may use its own again when this call has returned
 	go func() {
 		n := 0
-		defer func() {
-			if v := recover(); v != nil {
-				h.warn(v)
-			}
-			answer <- n // 0 after a panic, and after the end of the goroutine
-		}()
-		n = h.ear(data, most)
+		if err := contain.Apart(func() error { n = h.ear(data, most); return nil }); err != nil {
+			h.warn(err)
+		}
+		answer <- n // 0 after a failure
 	}()
 	limit := time.NewTimer(earLimit)
 	defer limit.Stop()
@@ -206,9 +204,9 @@ func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) 
 	return 0, err
 }
 
-// warn logs the first panic of an ear.
-func (h *Hearing) warn(v any) {
+// warn logs the first failure of an ear.
+func (h *Hearing) warn(err error) {
 	if log := h.ears.Logger; log != nil && !h.warned.Swap(true) {
-		log.Error("storage: an ear panicked, so it took nothing", "topic", h.topic, "panic", fmt.Sprint(v))
+		log.Error("storage: an ear failed, so it took nothing", "topic", h.topic, "error", err)
 	}
 }

@@ -162,7 +162,7 @@ func TestEarsMayDoAnything(t *testing.T) {
 		close(over)
 		synctest.Wait()
 		tell(t, own, nil, false, 951)
-		if calls != 2 || strings.Count(log.String(), "level=ERROR") != 1 {
+		if calls != 2 || strings.Count(log.String(), "level=ERROR") != 2 {
 			t.Errorf("after its return it was called %d times; logged %s", calls-1, log.String())
 		}
 	})
