@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 func TestAClaimShutsAnEarlierHolderOutOfWhatIsRead(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		blobs := s.Blobs("docs")
 		link := storagetest.NewLink(s)
 		old := acquire(t, link.Store).Blobs(blobs)

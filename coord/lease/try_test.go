@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -42,7 +42,7 @@ func wantTaken(t *testing.T, s *storage.Store, fence int64) {
 
 func TestWhereAllOnlyTryADeadHolderIsFollowed(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		die(t, s, lease.Config{})
 		other := storagetest.Plain(s) // another process
 		wantHeld(t, s)
@@ -57,7 +57,7 @@ func TestWhereAllOnlyTryADeadHolderIsFollowed(t *testing.T) {
 
 func TestTryLeavesAHolderThatRenewsAlone(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, storagetest.Plain(s))
 		for range 20 {
 			wantHeld(t, s)
@@ -69,7 +69,7 @@ func TestTryLeavesAHolderThatRenewsAlone(t *testing.T) {
 
 func TestABreakFreesALeaseForThoseWhoTryOnce(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		die(t, s, lease.Config{})
 		if err := lease.Free(t.Context(), s, name); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("Free of a lease that isn't broken: %v, want ErrInvalid", err)
@@ -97,7 +97,7 @@ func TestABreakFreesALeaseForThoseWhoTryOnce(t *testing.T) {
 
 func TestFreeEndsWhenABrokenHolderReleases(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, storagetest.Plain(s))
 		began := time.Now()
 		if err := lease.Break(t.Context(), s, name, lease.Note{By: "an operator"}); err != nil {

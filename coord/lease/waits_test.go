@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/internal/coordtest"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -18,7 +18,7 @@ import (
 // of a release.
 func TestShortScopesWaitShortlyWhereNothingRings(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		const publishers, times, scope = 5, 40, 100 * time.Millisecond
 		var requests atomic.Int64
 		slow := storagetest.Intercept(storagetest.Plain(s), func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -61,7 +61,7 @@ func TestShortScopesWaitShortlyWhereNothingRings(t *testing.T) {
 // A long scope costs the one who waits few looks more than its polls.
 func TestALongScopeCostsItsWaiterFewLooks(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		l := acquire(t, s)
 		var requests atomic.Int64
 		counted := storagetest.Intercept(storagetest.Plain(s), func(_ context.Context, _ storagetest.Op, do func() error) error {
