@@ -1,0 +1,4 @@
+package leader
+
+// WatchEvery is Watch with another time between two reads.
+var WatchEvery = watch
