@@ -95,6 +95,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
 			return err
 		}
+		sweep.clock.saw(born)
 		sweep.after(ctx)
 		return nil
 	}

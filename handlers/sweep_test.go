@@ -56,6 +56,34 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 	})
 }
 
+// A clock that is ahead deletes no note that others rely on, not even one of a run that goes on: notes are judged by
+// the times of messages, too.
+func TestOnceForgetsNothingByAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		var effect counted
+		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
+		run := func(id string) {
+			t.Helper()
+			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		noted := worldtest.IDAt(time.Now(), 0)
+		run(noted)
+		time.Sleep(5 * 24 * time.Hour)
+		sent := time.Now() // and by then this process's clock is four weeks ahead, as it seems
+		time.Sleep(28 * 24 * time.Hour)
+		for i := range 200 {
+			run(worldtest.IDAt(sent, i))
+		}
+		if got, want := len(notes(t, s, "mails")), 201; got != want {
+			t.Errorf("got %d notes, want all %d", got, want)
+		}
+	})
+}
+
 // Processes that end long before their hundredth effect sweep old notes, too.
 func TestOnceForgetsInShortLives(t *testing.T) {
 	t.Parallel()

@@ -65,6 +65,9 @@ func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)
 		return nil, trouble(err)
 	}
 	slices.SortStableFunc(ds, before)
+	for _, d := range ds {
+		g.turns.clock.saw(d.Envelope.Born())
+	}
 	t := &Turn{of: g.turns, note: note, until: time.Now().Add(turnTime)}
 	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, w *turn.Wait) error {
 		return t.begin(ctx, s, w, ds)

@@ -158,6 +158,7 @@ type turns struct {
 	ordered bool
 	open    func() (*turn.Turns, error)
 	lanes   func() *storage.Queue // nil: the queue has none
+	clock   sendersClock
 }
 
 // turnsOf returns the turns of a queue.
@@ -166,7 +167,7 @@ func turnsOf(r *Registry, queue string) *turns {
 	if t == nil {
 		t = &turns{queue: queue, cfg: TurnConfig{Patience: defaultPatience}}
 		t.open = sync.OnceValues(func() (*turn.Turns, error) {
-			return turn.New(r.channels.Store(), queue, turn.Config{TTL: t.cfg.TTL})
+			return turn.New(r.channels.Store(), queue, turn.Config{TTL: t.cfg.TTL, Now: t.clock.now})
 		})
 		t.lanes = func() *storage.Queue {
 			if _, ok := r.channels.Routes().Lanes()[queue]; !ok {

@@ -60,9 +60,9 @@ func (c *Collection[V]) Apply(ctx context.Context, key string, changes []Change[
 		err = u.run()
 		switch {
 		case err == nil:
-			forget := d.due(u.applied)
+			forget, present := d.due(u.applied, u.now)
 			c.cache.Add(key, d, d.size) // from now on the cache owns d
-			c.forgetRows(ctx, key, u.now, forget)
+			c.forgetRows(ctx, key, present, forget)
 			return outs
 		case err == errOutdated, storage.LostRace(err):
 			clear(outs)

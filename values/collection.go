@@ -225,7 +225,8 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 		}
 		_, err = c.blobs.Put(ctx, key, body, d.condition())
 		if err == nil {
-			c.forgetRows(ctx, key, time.Now(), d.due(1))
+			forget, present := d.due(1, time.Now())
+			c.forgetRows(ctx, key, present, forget)
 			return nil
 		}
 		if !storage.LostRace(err) {

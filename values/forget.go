@@ -15,6 +15,8 @@ import (
 //   - The row of an idempotency key is past retention after twice that time. Only then is every message too old whose
 //     time is within one retention of the row's. A second row, in the order of time, leads there. It is written before
 //     the key's row and deleted after it.
+//   - The present is this machine's, but never later than the newest message of the record. So a clock that is ahead on
+//     this machine alone deletes nothing that others rely on.
 //   - It comes after the commit. So it gives other writers no more time to win the race, and keeps no message in
 //     flight.
 //   - It comes once in forgetEvery versions of the document. The document counts them, so it makes no difference which
@@ -28,12 +30,20 @@ const (
 	forgetWithin = 5 * time.Second
 )
 
-// due returns how many rows may be deleted after a write that added so many versions to the document.
-func (d *document[V]) due(versions int) (limit int) {
+// due returns how many rows may be deleted after a write that added so many versions to the document, and the present
+// by which they are old.
+func (d *document[V]) due(versions int, now time.Time) (limit int, present time.Time) {
 	if !d.record.left || d.version/forgetEvery == (d.version-uint64(versions))/forgetEvery {
-		return 0
+		return 0, now
 	}
-	return 2 * max(versions, forgetEvery)
+	var newest int64
+	for b := d.record.packed; len(b) >= entrySize; b = b[entrySize:] {
+		newest = max(newest, unpack(b[:entrySize]).time)
+	}
+	if present = time.UnixMilli(newest); present.After(now) {
+		present = now
+	}
+	return 2 * max(versions, forgetEvery), present
 }
 
 // forgetRows deletes up to limit rows that are past retention, the oldest first.
@@ -43,7 +53,7 @@ func (c *Collection[V]) forgetRows(ctx context.Context, key string, now time.Tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
 	defer cancel()
-	before := timeKey(now.Add(-c.cfg.Retention - clockMargin).UnixMilli())
+	before := timeKey(max(0, now.Add(-c.cfg.Retention-clockMargin).UnixMilli()))
 	var old, keyed []string
 	for row, err := range c.rows.Query(ctx, key, storage.RowRange{To: before, Limit: limit}) {
 		if err != nil {

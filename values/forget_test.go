@@ -125,6 +125,30 @@ func TestForgettingByUpdates(t *testing.T) {
 	})
 }
 
+// A clock that is ahead deletes nothing that others rely on: rows are judged by the times of messages, too.
+func TestForgettingByAClockThatIsAhead(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		p := newProcess(t, s, values.Config[Account]{Window: 4, Retention: 10 * aDay})
+		var batch []values.Change[Account]
+		for range 150 {
+			batch = append(batch, p.change(newID(), 1))
+		}
+		p.applied("k", batch...)
+		p.settled()
+		time.Sleep(5 * aDay)
+		sent := time.Now() // and by then this process's clock is more than a week ahead, as it seems
+		time.Sleep(9 * aDay)
+		before := oldRows(t, s)
+		for i := range 2 * forgetEvery {
+			p.applied("k", p.change(worldtest.IDAt(sent, i), 1))
+		}
+		if got := oldRows(t, s); got < before || got < 100 {
+			t.Errorf("got %d old rows, want all %d, and what has left the window since", got, before)
+		}
+	})
+}
+
 // A document in steady use keeps all rows within retention, and never many more.
 func TestForgettingInSteadyUse(t *testing.T) {
 	t.Parallel()

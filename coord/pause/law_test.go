@@ -2,7 +2,10 @@ package pause_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/pause"
@@ -188,6 +191,29 @@ func TestAPauseThatNobodyHasWatched(t *testing.T) {
 			t.Errorf("a listing has %q", got)
 		}
 	})
+}
+
+// A watch begins while its clock is wrong for a moment: an hour behind, or a month ahead. With the next look after the
+// clock was set it goes by the clock that is right, and never longer than the pause is long.
+func TestAPauseThatBeganUnderAWrongClock(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []time.Duration{-time.Hour, 30 * 24 * time.Hour} {
+		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
+			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+				hold(t, at(t, s), 2*time.Hour, "mails")
+				time.Sleep(time.Hour)
+				var off atomic.Int64
+				off.Store(int64(wrong))
+				w := watching(t, pause.WithClock(at(t, s), func() time.Time { return time.Now().Add(time.Duration(off.Load())) }))
+				synctest.Wait()
+				off.Store(0)
+				time.Sleep(59 * time.Minute)
+				w.want(t, "before the end", "mails")
+				time.Sleep(time.Minute)
+				w.want(t, "at the end", "")
+			})
+		})
+	}
 }
 
 // A blob that can't be read as pauses changes nothing, and is spoken of once. Then changes are refused until a repair.

@@ -61,9 +61,10 @@ func (w *watcher) step(ctx context.Context, rung bool, yield func(map[string]Pau
 // An ending is the end of a pause, by the elapsed time of this machine.
 type ending struct {
 	at      time.Time
-	watched bool // since the pause began
-	over    bool // the end has come, and was reported
-	removed bool // the watcher has tried to take the pause out of the document
+	latest  time.Time // whatever the clock shows
+	watched bool      // since the pause began
+	over    bool      // the end has come, and was reported
+	removed bool      // the watcher has tried to take the pause out of the document
 }
 
 // look brings the sighting up to date. A document that can't be read as pauses changes nothing.
@@ -96,13 +97,16 @@ func (w *watcher) count(began time.Time) {
 			continue
 		}
 		end, ok := w.ends[e.ID]
+		length := e.Until.Sub(e.Since)
 		if !ok {
-			length := e.Until.Sub(e.Since)
-			left := max(0, min(e.Until.Sub(w.now()), length))
-			if end.watched = !w.lastRead.IsZero() && age <= 2*w.cfg.poll; end.watched {
-				left = max(left, length-age)
-			}
+			end.latest, end.watched = now.Add(length), !w.lastRead.IsZero() && age <= 2*w.cfg.poll
+		}
+		left := max(0, min(e.Until.Sub(w.now()), end.latest.Sub(now)))
+		switch {
+		case !end.watched: // at each look anew: the clock may have been wrong at the last one
 			end.at = now.Add(left)
+		case !ok:
+			end.at = now.Add(max(left, length-age))
 		}
 		ends[e.ID] = end
 	}

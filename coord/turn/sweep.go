@@ -58,7 +58,7 @@ func (ts *Turns) sweepFrom(ctx context.Context, from string) (next string) {
 			return from
 		}
 		n, next = n+1, row.Key+"\x00"
-		if d, err := decode(row.Data); err == nil && d.old(time.Now()) && ts.isFree(row.Key, d, row.ETag) {
+		if d, err := decode(row.Data); err == nil && d.old(ts.cfg.Now()) && ts.isFree(row.Key, d, row.ETag) {
 			_ = ts.table.Delete(ctx, ts.group, row.Key, storage.Condition{IfMatch: row.ETag})
 		}
 	}

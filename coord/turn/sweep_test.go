@@ -60,6 +60,29 @@ func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 	})
 }
 
+// A free row is deleted by the time that the group's messages tell, not by this machine's clock alone.
+func TestAFreeRowIsJudgedByConfigNow(t *testing.T) {
+	t.Parallel()
+	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		told := time.Now()
+		ts, err := turn.New(s, group, turn.Config{TTL: ttl, Now: func() time.Time { return told }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		end(t, take(t, ts, "a"), turn.State{})
+		time.Sleep(40 * 24 * time.Hour)
+		for _, want := range []bool{true, false} {
+			for range 3 * 128 {
+				end(t, take(t, ts, "b"), turn.State{})
+			}
+			if _, there := row(t, s, "a"); there != want {
+				t.Errorf("messages tell %v: the row is there: %v, want %v", told, there, want)
+			}
+			told = time.Now()
+		}
+	})
+}
+
 // Law 6: the row of a process that died with its turn is deleted in the end, when it has been watched like any other.
 func TestLaw6ADeadTurnLeavesNothing(t *testing.T) {
 	t.Parallel()

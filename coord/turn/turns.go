@@ -33,6 +33,9 @@ type Config struct {
 
 	// Holder tells an operator who has a turn, in at most 256 bytes. Defaults to host and process ID.
 	Holder string
+
+	// Now is the present by which rows are old enough to be deleted. Defaults to time.Now.
+	Now func() time.Time
 }
 
 // Turns are the turns of a group, one for each key. Its methods may be called concurrently.
@@ -55,6 +58,9 @@ func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 	}
 	if cfg.Holder == "" {
 		cfg.Holder = call.ProcessName()
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: newMemory(sights), sweep: newSweeper()}, nil
 }

@@ -82,22 +82,6 @@ func scheduledRuns() []mutant {
 			test: "TestARunInAPause",
 		},
 		{
-			name: "a worker that starts relies on a wake that a wrong clock has delayed",
-			file: "schedule/decide.go",
-			old:  "ago < 0 || ago >= justSent",
-			new:  "false",
-			by:   "schedule",
-			test: "TestAWakeThatAWrongClockHasDelayed",
-		},
-		{
-			name: "a sweep that a wrong clock has noted stops all others",
-			file: "process/sweep.go",
-			old:  " && !ahead(last.At, now)",
-			new:  "",
-			by:   "process",
-			test: "TestSweepsGoOnAfterAClockThatWasAhead",
-		},
-		{
 			name: "the end of a pause counts from when a worker learns of it",
 			file: "schedule/decide.go",
 			old:  "d.resume(spec, e.Time.UTC())",
@@ -112,6 +96,44 @@ func scheduledRuns() []mutant {
 			new:  "false",
 			by:   "schedule",
 			test: "TestAPauseAfterAResumeThatWaits",
+		},
+	}
+}
+
+// wrongClocks are breaks of what holds while a clock is wrong.
+func wrongClocks() []mutant {
+	return []mutant{
+		{
+			name: "a worker that starts relies on a wake that a wrong clock has delayed",
+			file: "schedule/decide.go",
+			old:  "ago < 0 || ago >= justSent",
+			new:  "ago < 0 && ago > 0",
+			by:   "schedule",
+			test: "TestAWakeThatAWrongClockHasDelayed",
+		},
+		{
+			name: "a sweep that a wrong clock has noted stops all others",
+			file: "process/sweep.go",
+			old:  " && !ahead(last.At, now)",
+			new:  "",
+			by:   "process",
+			test: "TestSweepsGoOnAfterAClockThatWasAhead",
+		},
+		{
+			name: "rows are deleted by a clock that is ahead",
+			file: "values/forget.go",
+			old:  "present.After(now) {",
+			new:  "true {",
+			by:   "values",
+			test: "TestForgettingByAClockThatIsAhead",
+		},
+		{
+			name: "notes are deleted by a clock that is ahead",
+			file: "handlers/sweep.go",
+			old:  "	if newest.Before(now) {",
+			new:  "	if false {",
+			by:   "handlers",
+			test: "TestOnceForgetsNothingByAClockThatIsAhead",
 		},
 	}
 }
