@@ -82,7 +82,7 @@ func withFile(ctx context.Context, path string, do func(file string, local *stor
 	if err != nil || strings.Contains(path, "?") {
 		return badPath(path)
 	}
-	local, err := sqlite.ForSpool(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.ExistingSpool(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
