@@ -9,6 +9,10 @@
 # Mount a folder, as here, never the SQLite file alone: its log lies beside it, and would be deleted with the
 # container. A file that is mounted alone is refused.
 #
+# The base images are named by tag, so a build takes their latest fixes. To build from the same bytes each time, add the
+# digests, and renew them with each fix: docker buildx imagetools inspect golang:1.26 prints one, and FROM
+# golang:1.26@sha256:DIGEST uses it; likewise for the other image.
+#
 # Nothing here needs BuildKit, so that `az acr build` can build it too.
 
 FROM golang:1.26 AS build

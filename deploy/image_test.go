@@ -39,6 +39,7 @@ func instructions(t *testing.T) [][2]string {
 
 func TestDockerfile(t *testing.T) {
 	t.Parallel()
+	digest := regexp.MustCompile(`@sha256:[0-9a-f]{64}`) // with which a user may pin an image
 	var froms []string
 	var stage []string // instructions since the last FROM
 	env := map[string]string{}
@@ -51,7 +52,7 @@ func TestDockerfile(t *testing.T) {
 		}
 		switch word {
 		case "FROM":
-			froms = append(froms, rest)
+			froms = append(froms, digest.ReplaceAllString(rest, ""))
 			stage, last = nil, map[string]string{}
 		case "ENV":
 			name, value, _ := strings.Cut(rest, "=")

@@ -194,13 +194,14 @@ type cluster struct {
 	ingresses   map[string]ingress
 	namespaces  map[string]header
 	variables   map[string]bool // all names in ${}
+	policies    map[string]networkPolicy
 }
 
 func readCluster(t *testing.T) cluster {
 	t.Helper()
 	c := cluster{
 		map[string]configMap{}, map[string]header{}, map[string]deployment{}, map[string]service{}, map[string]triggerAuthentication{},
-		map[string]scaledObject{}, map[string]interceptorRoute{}, map[string]ingress{}, map[string]header{}, map[string]bool{},
+		map[string]scaledObject{}, map[string]interceptorRoute{}, map[string]ingress{}, map[string]header{}, map[string]bool{}, map[string]networkPolicy{},
 	}
 	values := map[string]string{"ACCOUNT": testAccount, "PREFIX": defaultPrefix(t), "HOST": testHost, "IMAGE": "registry.example.org/millrace:1",
 		"WEB_CLIENT_ID": "id-of-web", "WORKER_CLIENT_ID": "id-of-worker", "SCALER_CLIENT_ID": "id-of-scaler"}
@@ -239,6 +240,8 @@ func readCluster(t *testing.T) cluster {
 				add(t, c.deployments, &node)
 			case "networking.k8s.io/v1 Ingress":
 				add(t, c.ingresses, &node)
+			case "networking.k8s.io/v1 NetworkPolicy":
+				add(t, c.policies, &node)
 			case "keda.sh/v1alpha1 TriggerAuthentication":
 				add(t, c.auths, &node)
 			case "keda.sh/v1alpha1 ScaledObject":
@@ -443,5 +446,59 @@ func checkTimes(t *testing.T, polling, cooldown int) {
 	t.Helper()
 	if polling <= 0 || cooldown < 300 || cooldown < 5*polling {
 		t.Errorf("got polling every %d s and a cooldown of %d s", polling, cooldown)
+	}
+}
+
+type networkPolicy struct {
+	header `yaml:",inline"`
+	Spec   struct {
+		PodSelector selector `yaml:"podSelector"`
+		PolicyTypes []string `yaml:"policyTypes"`
+		Ingress     []struct {
+			From []struct {
+				NamespaceSelector selector `yaml:"namespaceSelector"`
+				PodSelector       selector `yaml:"podSelector"`
+			}
+			Ports []struct{ Protocol, Port string }
+		}
+	}
+}
+
+type selector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+// Each deployment whose admin port listens on all addresses has a policy that lets only labelled namespaces reach the
+// port. Its other ports stay open to the pods beside it.
+func TestAPolicyGuardsTheAdminPort(t *testing.T) {
+	t.Parallel()
+	c := readCluster(t)
+	guarded := 0
+	for name := range c.deployments {
+		open := false
+		for _, port := range c.deployments[name].Spec.Template.Spec.Containers[0].Ports {
+			open = open || port.Name == "admin"
+		}
+		if !open {
+			continue
+		}
+		guarded++
+		p := c.policies[name]
+		if p.Spec.PodSelector.MatchLabels["app"] != name || fmt.Sprint(p.Spec.PolicyTypes) != "[Ingress]" {
+			t.Errorf("%s: got policy %+v, want one for what comes to its pods", name, p.Spec)
+		}
+		for _, rule := range p.Spec.Ingress {
+			for _, port := range rule.Ports {
+				if len(rule.From) == 0 || port.Port == "admin" && (len(rule.From) != 1 || len(rule.From[0].NamespaceSelector.MatchLabels) == 0) {
+					t.Errorf("%s: got %+v, want the admin port for labelled namespaces alone", name, rule)
+				}
+			}
+			if len(rule.Ports) == 0 {
+				t.Errorf("%s: a rule is for all ports", name)
+			}
+		}
+	}
+	if guarded == 0 {
+		t.Error("no deployment has an admin port; the test checks nothing")
 	}
 }

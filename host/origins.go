@@ -3,7 +3,9 @@ package host
 import (
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 
@@ -61,4 +63,24 @@ func (s *service) guardOrigins(a *App, web http.Handler) (http.Handler, error) {
 		problem(w, http.StatusForbidden, "This request came from a page of another site, which may not send it.")
 	}))
 	return guard.Handler(web), nil
+}
+
+// byAddressAlone answers 421 to requests for other names than localhost, where a listener is for this machine alone. A
+// page of anybody's can give its own name the address 127.0.0.1, and then read as its own what the listener shows.
+func byAddressAlone(ln net.Listener, h http.Handler) http.Handler {
+	if at, err := netip.ParseAddrPort(ln.Addr().String()); err != nil || !at.Addr().Unmap().IsLoopback() {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		_, err := netip.ParseAddr(strings.Trim(name, "[]"))
+		if err != nil && !strings.EqualFold(name, "localhost") {
+			problem(w, http.StatusMisdirectedRequest, "This address answers to localhost and to an IP address only. Use one of them.")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
 }

@@ -139,3 +139,41 @@ func TestOnlyJSONAndOnlyByAMethodThatSends(t *testing.T) {
 		}
 	})
 }
+
+// The port for operators on this machine answers to an address or to localhost, so that no page can read it under a
+// name of its own. On other addresses any name may lead to it.
+func TestTheAdminPortAnswersToNoForeignName(t *testing.T) {
+	t.Parallel()
+	local := start(t, renting(), "-addr=127.0.0.1:0", "-admin=127.0.0.1:0")
+	open := start(t, renting(), "-addr=127.0.0.1:0", "-admin=:0")
+	for _, x := range []struct {
+		at   *run
+		host string
+		want int
+	}{
+		{local, "", http.StatusOK},
+		{local, "localhost:9090", http.StatusOK},
+		{local, "LOCALHOST", http.StatusOK},
+		{local, "[::1]:9090", http.StatusOK},
+		{local, "192.0.2.7", http.StatusOK},
+		{local, "evil.example", http.StatusMisdirectedRequest},
+		{local, "evil.example:9090", http.StatusMisdirectedRequest},
+		{local, "localhost.evil.example", http.StatusMisdirectedRequest},
+		{local, "127.0.0.1.evil.example", http.StatusMisdirectedRequest},
+		{open, "worker.shop.svc", http.StatusOK},
+	} {
+		line := x.at.line(t, "Operators have http://")
+		_, line, _ = strings.Cut(line, "Operators have ")
+		address, _, _ := strings.Cut(line, ". ")
+		for _, path := range []string{"/healthz", "/metrics"} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = x.host
+			if got, body := do(t, r); got != x.want {
+				t.Errorf("%s of %q: got %d %.80s, want %d", path, x.host, got, body, x.want)
+			}
+		}
+	}
+}

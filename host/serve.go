@@ -423,7 +423,7 @@ func (s *service) operators(a *App) (http.Handler, error) {
 		mux.Handle("/processes", pages)
 		mux.Handle("/processes/", pages)
 	}
-	return mux, nil
+	return byAddressAlone(a.admin, mux), nil
 }
 
 func (a *App) server(name string, ln net.Listener, h http.Handler) boot.Part {

@@ -1,5 +1,6 @@
 // Package beside opens files that a program keeps beside a file of its user's. Root may be at work there, in a folder
-// where other users can put links. So no link is followed, and what root makes is given to the owner of the user's file.
+// where other users can put links. So no link is followed, and the files that root makes are given to the owner of the
+// user's file.
 package beside
 
 import (
@@ -131,8 +132,8 @@ func give(f *os.File, of string) error {
 }
 
 // Owner returns the user and group that a file of root's must be given to: those of another file, as SQLite does with
-// its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process isn't
-// root, the file is not root's, or the other one isn't there.
+// its -wal and -shm, because the programs run as that user. ok is false where nothing is to be given: this process
+// isn't root, the file is not root's, or the other one isn't there.
 func Owner(here fs.FileInfo, of string) (uid, gid int, ok bool) {
 	if os.Geteuid() != 0 {
 		return 0, 0, false

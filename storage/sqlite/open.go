@@ -75,6 +75,26 @@ func ForSpool(log *slog.Logger) storage.Driver {
 	}
 }
 
+// Existing is [WithLogger] for a command that works on the store of other programs. It refuses a file whose schema is
+// older than its own: brought up, those programs could not open the file any more.
+func Existing(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) {
+		return openURL(ctx, url, log, kept(storeSchema))
+	}
+}
+
+// ExistingSpool is [Existing] for the files of package spool.
+func ExistingSpool(log *slog.Logger) storage.Driver {
+	return func(ctx context.Context, url string) (*storage.Store, error) {
+		return openURL(ctx, url, log, kept(spoolSchema))
+	}
+}
+
+func kept(schema engine.Schema) engine.Schema {
+	schema.Keep = true
+	return schema
+}
+
 func openURL(ctx context.Context, url string, log *slog.Logger, schema engine.Schema) (*storage.Store, error) {
 	p, err := parse(url)
 	if err != nil {

@@ -2,12 +2,14 @@ package sqlite
 
 import (
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
@@ -65,5 +67,48 @@ func TestUpgradeFromFirstSchema(t *testing.T) {
 	s = openAt(t, path, "") // nothing to do any more
 	if st, err := s.Queue("queue").Stats(t.Context()); err != nil || st.Delayed != 1 || st.InFlight != 2 {
 		t.Errorf("stats %+v, %v; want 1 delayed and 2 in flight, the new one among them", st, err)
+	}
+}
+
+// A command on the store of other programs leaves an older schema as it is, because those programs could not open the
+// file any more.
+func TestExistingLeavesTheSchema(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		id             int
+		keep, bringsUp func(*slog.Logger) storage.Driver
+	}{"a store": {applicationID, Existing, WithLogger}, "a spool": {spoolID, ExistingSpool, ForSpool}} {
+		path := filepath.Join(t.TempDir(), "test.db")
+		scratch(t, path, append(append([]string{"PRAGMA journal_mode = WAL"}, migrations[0]...), fmt.Sprintf("PRAGMA application_id = %d", c.id), "PRAGMA user_version = 1")...)
+		version := func() int64 {
+			db, err := engine.Connect(path, engine.ReadOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			n, err := db.OneInt("PRAGMA user_version")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		_, err := c.keep(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off")
+		wantError(t, err, storage.ErrUnsupported, "schema version 1", "of their version")
+		if got := version(); got != 1 {
+			t.Errorf("%s: the file has schema version %d, want 1 as before", name, got)
+		}
+		s, err := c.bringsUp(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = c.keep(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off"); err != nil {
+			t.Fatalf("%s with the newest schema: %v", name, err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -20,6 +20,14 @@ func guardsOfPrograms() []mutant {
 			test: "TestOnlyJSONAndOnlyByAMethodThatSends",
 		},
 		{
+			name: "a page reads the port for operators under a name of its own",
+			file: "host/origins.go",
+			old:  "	if at, err := netip.ParseAddrPort(ln.Addr().String()); err != nil || !at.Addr().Unmap().IsLoopback() {\n",
+			new:  "	if _, err := netip.ParseAddrPort(ln.Addr().String()); err == nil {\n",
+			by:   "host",
+			test: "TestTheAdminPortAnswersToNoForeignName",
+		},
+		{
 			name: "a file in which a statement has found damage is written on",
 			file: "storage/sqlite/internal/engine/errors.go",
 			old:  "	return e.primary() == sqlite3.SQLITE_CORRUPT || e.primary() == sqlite3.SQLITE_NOTADB\n",
@@ -34,6 +42,14 @@ func guardsOfPrograms() []mutant {
 			new:  "	if err := w.file.check(); err != nil {\n",
 			by:   "storage/sqlite",
 			test: "TestADamagedFileAcknowledgesNothing",
+		},
+		{
+			name: "a command on the store of other programs brings its schema up",
+			file: "storage/sqlite/internal/engine/schema.go",
+			old:  "	if x.Keep && version < len(x.Migrations) {\n",
+			new:  "	if false && x.Keep {\n",
+			by:   "storage/sqlite",
+			test: "TestExistingLeavesTheSchema",
 		},
 	}
 }

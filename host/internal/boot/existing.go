@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-// OpenExisting is OpenStore for a program that must not make an empty store from a mistyped name. It can tell for
-// files only.
+// OpenExisting is OpenStore for a command on the store of other programs. It makes no empty store from a mistyped name,
+// and leaves a file's schema as it is. It can tell for files only.
 func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
 	if file := s.File(); file != "" {
 		full, err := filepath.Abs(file)
@@ -29,7 +29,9 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.
 			return nil, fmt.Errorf("-store: file %s is empty; the program whose store it is creates the store in it at its first start", storage.Quote(full))
 		}
 	}
-	store, _, err := s.OpenStore(ctx, log)
+	drivers := Drivers(log)
+	drivers["sqlite"] = sqlite.Existing(log)
+	store, _, err := s.open(ctx, drivers, log)
 	return store, err
 }
 

@@ -41,6 +41,10 @@ const off = "off"
 // OpenStore opens the store that the settings name, with a doorbell if the store has none of its own. rings is nil
 // without a doorbell.
 func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
+	return s.open(ctx, Drivers(log), log)
+}
+
+func (s Settings) open(ctx context.Context, drivers storage.Drivers, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
 	cfg := doorbell.Config{Logger: log}
 	if *s.doorbell != off {
 		cfg.Listen = *s.doorbell
@@ -51,7 +55,7 @@ func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *stora
 	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
 		return nil, nil, err
 	}
-	store, err = Drivers(log).Open(ctx, *s.store)
+	store, err = drivers.Open(ctx, *s.store)
 	if errors.Is(err, storage.ErrInvalid) {
 		return nil, nil, badFlag("store", err)
 	}

@@ -20,6 +20,9 @@ type Schema struct {
 	// were done.
 	Migrations [][]string
 
+	// Keep refuses a file with an older schema. Without it, such a file is brought to the newest one.
+	Keep bool
+
 	// Others says what files with other marks are.
 	Others map[int]string
 }
@@ -75,6 +78,10 @@ func (x Schema) prepare(ctx context.Context, c *Conn) error {
 	})
 	if err != nil {
 		return err
+	}
+	if x.Keep && version < len(x.Migrations) {
+		return fmt.Errorf("%w: the file has schema version %d, and this command knows %d, which the programs that use the file now might not know: use the command of their version, "+
+			"or start them in the newer one, which brings the file up", driver.ErrUnsupported, version, len(x.Migrations))
 	}
 	// A migration needs temporary storage, and there may be no other folder to write in.
 	setup := []string{"PRAGMA synchronous = FULL", "PRAGMA temp_store = MEMORY"}
