@@ -52,8 +52,8 @@
 //     it is, once.
 //  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
 //     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked. An
-//     agent that its worker has given up is heard when it ends. While the store is away, its process keeps the word, and
-//     doesn't call the agent again.
+//     agent that its worker has given up is heard when it ends. While the store is away, its process keeps the word,
+//     and doesn't call the agent again.
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.
@@ -76,7 +76,8 @@
 //  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
 //     step, unless that is known to have failed. A step that is run again has another one.
 //  15. All is bounded: the document (256 KiB), items at once, early signals (64), failures remembered, depth (8). A
-//     result that doesn't fit makes its step stuck, and nothing else.
+//     result that doesn't fit makes its step stuck, and nothing else. Beyond 128 KiB, steps that may be undone lie in
+//     rows, and come back for that.
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
 //     at all documents, 500 at a time, and mends what the index has lost.
@@ -88,5 +89,5 @@
 //
 // A step is two messages and two folds: its begin, and its end. An instance has an alarm in flight at most for each
 // [Step.Within]. Each change of its row in the index costs a message, unless the unit of work has the row. Steps that
-// have ended shrink to a line, and beyond 64 go to rows.
+// have ended shrink to a line, and beyond 64 go to rows. An undo in a row costs a part of two messages more.
 package process

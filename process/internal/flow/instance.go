@@ -71,6 +71,7 @@ type Instance struct {
 	UndoFor int            `json:"undofor,omitzero"`
 	Told    bool           `json:"told,omitzero"`    // a part has told its parent that it is stuck
 	Trailed int            `json:"trailed,omitzero"` // ended steps that have left for the trail
+	Shelf   []Shelved      `json:"shelf,omitempty"`  // steps in the trail that may be needed again
 	Purged  bool           `json:"purged,omitzero"`  // only this tombstone is left
 }
 
