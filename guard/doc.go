@@ -144,8 +144,9 @@
 //     only an operator's retry calls again. The key by which the service recognises a repeat is the same in all
 //     attempts: the message's ID, or in an agent that of its step, item or undo, or the one of [Keyed]. All of that
 //     holds for a call whose handler is given up, too. Of copies, and of messages that come back after an outage of the
-//     store, handlers.ReactOnce alone knows. In an agent of a process, the outcome makes the step stuck. Others may still call after a process that is killed between its call and
-//     the note of the outcome, or that alone can't reach the store for 35 seconds.
+//     store, handlers.ReactOnce alone knows. Others may still call after a process that is killed between its call and
+//     the note of the outcome, or that alone can't reach the store for 35 seconds. In an agent of a process, an unknown
+//     outcome makes the step stuck.
 //  12. An adaptive limit stays between Least and Most. Under a backlog it leaves the service work all the time. It
 //     follows a service that does more or less, or takes longer, within a minute or some more. Calls that fail don't
 //     move it, nor do calls that it doesn't bind. No pause of a process, no clock and no long call stops its

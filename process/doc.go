@@ -77,8 +77,9 @@
 //  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
 //     step, unless that is known to have failed. A step that is run again has another one.
 //  15. All is bounded: the document (256 KiB), items at once, failures remembered, depth (8). A result that doesn't fit
-//     makes its step stuck, and nothing else. Early signals have room of their own (64, of 48 KiB together), and one
-//     that finds none is refused. So a start always fits.
+//     makes its step stuck, and nothing else. Beyond 128 KiB, steps that may be undone lie in rows, and come back for
+//     that. Early signals have room of their own (64, of 48 KiB together), and one that finds none is refused. So a
+//     start always fits.
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
 //     at all documents, 500 at a time, and mends what the index has lost. A clock that was wrong stops no sweeps.
@@ -90,5 +91,5 @@
 //
 // A step is two messages and two folds: its begin, and its end. An instance has an alarm in flight at most for each
 // [Step.Within]. Each change of its row in the index costs a message, unless the unit of work has the row. Steps that
-// have ended shrink to a line, and beyond 64 go to rows.
+// have ended shrink to a line, and beyond 64 go to rows. An undo in a row costs a part of two messages more.
 package process

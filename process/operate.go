@@ -71,9 +71,9 @@ func (o Operator) Skip(ctx context.Context, id, step string, result []byte) (Ask
 	return o.actOn(ctx, flow.Act{ID: id, Do: flow.ActSkip, Result: result}, step)
 }
 
-// Fail says that a step whose outcome is unknown was not done: it fails, and so does the instance. Skip says that it was
-// done, and Retry has it done again with the same key. Of a step with items they speak of all items whose outcomes are
-// unknown, or of one: step is "03#7" for item 7 then.
+// Fail says that a step whose outcome is unknown was not done: it fails, and so does the instance. Skip says that it
+// was done, and Retry has it done again with the same key. Of a step with items they speak of all items whose outcomes
+// are unknown, or of one: step is "03#7" for item 7 then.
 func (o Operator) Fail(ctx context.Context, id, step string) (Asked, error) {
 	return o.actOn(ctx, flow.Act{ID: id, Do: flow.ActFail}, step)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
@@ -289,8 +290,8 @@ func purge(l *lab, queue string) {
 	}
 }
 
-// Law 10. Undo goes in the reverse order of ending. An undo has attempts of its own; one that fails for good makes the
-// instance stuck, and a retry goes on.
+// Law 10. Undo goes in the reverse order of ending. An undo is tried again; one that fails for good makes the instance
+// stuck, and a retry goes on.
 func TestUndoInReverseOrder(t *testing.T) {
 	each(t, func(c *crew, p *process.Plan[note]) {
 		c.undoable(p, "a")
@@ -304,7 +305,10 @@ func TestUndoInReverseOrder(t *testing.T) {
 		l.when("c", func(context.Context) (string, error) { return "", errors.New("no") })
 		broken := 8
 		l.when("undo b", func(ctx context.Context) (string, error) {
-			if broken--; broken >= 0 {
+			switch broken--; {
+			case broken == 3:
+				return "", handlers.Poison("closed", nil)
+			case broken >= 0:
 				return "", errors.New("closed")
 			}
 			return "", nil

@@ -167,8 +167,8 @@ func (s *Step[S, I, R]) Forever() *Step[S, I, R] {
 	return s
 }
 
-// Attempts is how often the agent is asked at most, for each item if there are several. Defaults to as often as there is
-// time for: some 60 times within an hour. An agent whose error no repeat cures returns [Refuse].
+// Attempts is how often the agent is asked at most, for each item if there are several. Defaults to as often as there
+// is time for: some 60 times within an hour. An agent whose error no repeat cures returns [Refuse].
 func (s *Step[S, I, R]) Attempts(n int) *Step[S, I, R] {
 	s.fits("Attempts", flow.Do, flow.Each)
 	s.positive("Attempts", float64(n))
@@ -189,8 +189,8 @@ func (s *Step[S, I, R]) Backoff(d time.Duration) *Step[S, I, R] {
 }
 
 // Undo takes back what the agent has done, if the plan fails or is cancelled later, or if the success comes too late.
-// It gets the result, and the item of Each, or else the state as it was just after the step. An undo that fails is tried
-// again for a day, and then the instance is stuck. The state of the instance is not taken back.
+// It gets the result, and the item of Each, or else the state as it was just after the step. An undo that fails is
+// tried again for a day, and then the instance is stuck. The state of the instance is not taken back.
 func (s *Step[S, I, R]) Undo(f func(context.Context, I, R) error) *Step[S, I, R] {
 	s.fits("Undo", flow.Do, flow.Each)
 	if f = replaced(s.plan.plan, s.plan.hear, "undo "+s.node.Name, f); f == nil {

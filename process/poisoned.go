@@ -7,9 +7,10 @@ import (
 )
 
 // Messages of a plan that go to the poison queue are no reason to wait for ever. The begin of an agent counts as a
-// failed attempt, or as one of unknown outcome, and the start of a part as a failed part. The word of an agent or a part, and an event that the plan
-// listens to, are kept in the poison queue, and their step is stuck until they are sent back from there, or somebody
-// acts on the step. So is the step that an alarm would end. Nothing waits for signals and acts.
+// failed attempt, or as one of unknown outcome, and the start of a part as a failed part. The word of an agent or a
+// part, and an event that the plan listens to, are kept in the poison queue. Their step is stuck until they are sent
+// back from there, or somebody acts on the step. So is the step that an alarm would end. Nothing waits for signals and
+// acts.
 
 // givenUp answers for an agent whose begin goes to the poison queue.
 func givenUp(_ *channel.Envelope, b flow.Begin, why handlers.Poisoned) []channel.Message {

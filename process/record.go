@@ -56,9 +56,44 @@ func writeTrail(ctx context.Context, rows *storage.Table, top string, m flow.Rec
 		if err != nil {
 			return fmt.Errorf("process: trail of %s: %w", m.ID, err)
 		}
-		puts = append(puts, storage.RowPut{Key: fmt.Sprintf("%s#%03d#%s", m.ID, ev.Run, ev.ID), Data: data})
+		puts = append(puts, storage.RowPut{Key: trailKey(m.ID, ev.ID, ev.Run), Data: data})
 	}
 	return rows.PutRows(ctx, top, puts)
+}
+
+func trailKey(id, path string, run int) string { return fmt.Sprintf("%s#%03d#%s", id, run, path) }
+
+// maxFetched bounds the steps that are brought back at once, in bytes.
+const maxFetched = 32 << 10
+
+// fetcher brings steps back from the trail.
+type fetcher struct{ *host }
+
+func (h fetcher) fetch(ctx context.Context, _ *channel.Envelope, m flow.Fetch) ([]channel.Message, error) {
+	rows := h.registry.Channels().Store().Table(h.name + trailSuffix)
+	back := flow.Fetched{Plan: m.Plan, ID: m.ID, Word: m.Word}
+	size := 0
+	for _, x := range m.Want {
+		row, err := rows.Get(ctx, flow.TopID(m.ID), trailKey(m.ID, x.ID, x.Run))
+		if err != nil && !errors.Is(err, storage.ErrNotFound) {
+			return nil, err
+		}
+		ev := new(flow.Event)
+		if err == nil {
+			err = json.Unmarshal(row.Data, ev)
+		}
+		if err == nil && ev.Order != x.Order {
+			err = errors.New("it is of an earlier end")
+		}
+		if size += len(row.Data); len(back.Steps) > 0 && (err != nil || size > maxFetched) {
+			break // those that it has are undone meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("process: trail of %s: step %s: %w", m.ID, flow.PathRun(x.ID, x.Run), err)
+		}
+		back.Steps = append(back.Steps, ev)
+	}
+	return []channel.Message{back}, nil
 }
 
 // forget deletes what belongs to an instance whose retention is over, and in the end its document.

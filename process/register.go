@@ -143,9 +143,11 @@ func (h *host) check() {
 // instances returns the collection of a plan's documents. A document tells by itself whether it has taken a start, an
 // end or an alarm. Signals, acts and events of the program have a record.
 func instances(c *channel.Channels, plan string) *values.Collection[flow.Instance] {
-	start, done, alarm := flow.KindOf(plan, "start"), flow.KindOf(plan, "done"), flow.KindOf(plan, "alarm")
+	start, done, alarm, fetched := flow.KindOf(plan, "start"), flow.KindOf(plan, "done"), flow.KindOf(plan, "alarm"), flow.KindOf(plan, "fetched")
 	return values.New(c, plan, values.Config[flow.Instance]{
-		Idempotent: func(e *channel.Envelope) bool { return e.Kind == start || e.Kind == done || e.Kind == alarm },
+		Idempotent: func(e *channel.Envelope) bool {
+			return e.Kind == start || e.Kind == done || e.Kind == alarm || e.Kind == fetched
+		},
 	}).AsIs(post.Inside{})
 }
 
@@ -168,6 +170,8 @@ func (h *host) register() {
 		}
 	}
 	handlers.ReplyAs(record, h.registry, name+" record", h.name+flow.RecordSuffix, h.record)
+	foldInto[flow.Fetched](h, x(flow.Fetched{Plan: h.name}), name+" fetched", h.name, nil)
+	handlers.ReplyAs(x(flow.Fetch{Plan: h.name}), h.registry, name+" fetch", h.name+flow.RecordSuffix, fetcher{h}.fetch)
 	handlers.ReplyAs(sweep, h.registry, name+" sweep", h.name+flow.RecordSuffix, sweeper{h}.sweep)
 	for _, q := range agents(h) {
 		begin := x(flow.Begin{Plan: h.name, Queue: q})

@@ -30,6 +30,8 @@ func Route(plan string, agents ...string) channel.Route {
 		channel.Routed(command, flow.Alarm{Plan: plan}, plan+flow.AlarmsSuffix),
 		channel.Routed(command, flow.Record{Plan: plan}, plan+flow.RecordSuffix),
 		channel.Routed(command, flow.Sweep{Plan: plan}, plan+flow.RecordSuffix),
+		channel.Routed(command, flow.Fetch{Plan: plan}, plan+flow.RecordSuffix),
+		channel.Routed(command, flow.Fetched{Plan: plan}, plan),
 		channel.Routed(command, flow.Begin{Plan: plan}, plan+flow.AgentsSuffix),
 	}
 	for i, q := range agents {

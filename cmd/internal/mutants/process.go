@@ -21,6 +21,22 @@ func processes() []mutant {
 			test: "TestOutcomeUnknown",
 		},
 		{
+			name: "undos forget the steps that lie in rows",
+			file: "process/internal/flow/unwind.go",
+			old:  "!keeps && (shelf{x.turn}).fetch(u)",
+			new:  "false",
+			by:   "process/internal/flow",
+			test: "TestManyUndos",
+		},
+		{
+			name: "a step in a row is deaf to a second success",
+			file: "process/internal/flow/advance.go",
+			old:  "	if !ok && m.Outcome == OK {",
+			new:  "	if false {",
+			by:   "process/internal/flow",
+			test: "TestSecondSuccessOfAShelvedStep",
+		},
+		{
 			name: "a service that is away for a while aborts a process",
 			file: "process/internal/flow/word.go",
 			old:  "most == 0 || failed < most",

@@ -33,7 +33,7 @@ func (o operator) act(m Act) {
 	case ActSkip:
 		o.skip(m)
 	case ActFail:
-		o.fail(m)
+		decider{o}.fail(m)
 	case ActRerun:
 		o.rerun(m)
 	}
@@ -52,6 +52,7 @@ func (o operator) refuse(m Act, why string) {
 func (o operator) nudge() {
 	d := o.doc
 	d.Alarm, o.touched, o.moved = time.Time{}, true, true
+	shelf{o.turn}.askAgain()
 	if d.over() && !d.Purge.IsZero() {
 		clock(o).keepUntil(d.Purge)
 	}
@@ -127,7 +128,7 @@ func (o operator) retry(m Act) {
 		o.refuse(m, "items of it have failed for good: skip it, or run again from it")
 		return
 	}
-	if o.decidesItems(m, s) {
+	if (decider{o}).items(m, s) {
 		return
 	}
 	o.did(m)
@@ -264,7 +265,7 @@ func (o operator) skip(m Act) {
 	if o.awaits(m, s) {
 		return
 	}
-	if o.decidesItems(m, s) {
+	if (decider{o}).items(m, s) {
 		return
 	}
 	ev := s.ev
@@ -343,6 +344,11 @@ func (o operator) cantRerun(n *Node) string {
 	if last := o.plan.Step(d.Reached); last == nil || last.Index < n.Index {
 		return "it has not come so far"
 	}
+	for _, x := range d.Shelf {
+		if x.Back && rootIndex(x.ID) <= n.Index {
+			return "step " + x.ID + " before it was undone: run it again from there"
+		}
+	}
 	for _, ev := range d.Events {
 		switch {
 		case ev.undoing():
@@ -369,6 +375,9 @@ func (o operator) beginAgain(n *Node) {
 		o.leave(ev)
 	}
 	d.Events = kept
+	for i := range d.Shelf {
+		d.Shelf[i].Back = false
+	}
 	d.Run++
 	if p := o.plan.Step(d.Pivot); p != nil && rootIndex(p.Path) >= n.Index+1 {
 		d.Pivot = ""

@@ -71,7 +71,7 @@ func (p *Plan) Advance(id string, d *Instance, m any, now time.Time) (out []chan
 }
 
 func tooLarge(n int) error {
-	return fmt.Errorf("%w: %d bytes; at most %d: keep large results in a store of your own, and their names in the state", ErrTooLarge, n, MaxSize)
+	return fmt.Errorf("%w: %d bytes; at most %d: keep large states and results in a store of your own, and their names in the state", ErrTooLarge, n, MaxSize)
 }
 
 // limit returns how large a document may be after a message. Messages that say nothing new must always be taken, or the
@@ -203,6 +203,8 @@ func (t *turn) advance(m any) {
 		ear{t}.reply(m)
 	case Act:
 		operator{t}.act(m)
+	case Fetched:
+		shelf{t}.back(m)
 	}
 }
 
@@ -213,6 +215,9 @@ func (t *turn) done(m Done) {
 		return
 	}
 	s, ok := t.step(t.doc.findRun(m.Path, m.Run))
+	if !ok && m.Outcome == OK {
+		shelf{t}.hear(m)
+	}
 	if !ok {
 		return // it has left the document, or was never in it
 	}

@@ -83,6 +83,7 @@ func (o opening) sleep() {
 func (o opening) pivot() {
 	d := o.doc
 	d.Pivot, d.By = o.n.Name, time.Time{}
+	shelf{o.turn}.letGo()
 	for _, ev := range d.Events {
 		if ev.open() || ev.Status == Undoing || d.unwound(ev.ID) {
 			continue

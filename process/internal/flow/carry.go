@@ -25,6 +25,9 @@ func (d Instance) carry(c carrier) (next Instance, cause string) {
 		}
 		next.Events = append(next.Events, ev)
 	}
+	if len(d.Shelf) > 0 { // their rows have the old paths
+		return d, d.Shelf[0].ID
+	}
 	for _, u := range d.Unwinds {
 		if u.Scope != "" {
 			return d, u.Scope

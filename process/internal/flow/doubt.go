@@ -15,15 +15,18 @@ import (
 
 const outcomeUnknown = "outcome unknown: "
 
+// doubtful is a step of which nobody knows what an attempt has done.
+type doubtful struct{ step }
+
 // doubt makes the step wait until somebody says what an attempt has done.
-func (s step) doubt(why string) {
+func (s doubtful) doubt(why string) {
 	ending := s.ev.Ending
 	s.halt(haltDoubt, why)
 	s.ev.Ending = ending
 }
 
 // resume lets a step go on whose outcome is known now.
-func (s step) resume() {
+func (s doubtful) resume() {
 	ev := s.ev
 	s.touched, s.moved = true, true
 	ev.Status, ev.Halt, ev.Msg, ev.Timeout = InProcess, "", "", s.n.deadline(s.now)
@@ -49,20 +52,23 @@ func (d *Instance) Doubts(b Begin) bool {
 	return slices.ContainsFunc(e.Failures, unknown)
 }
 
-// noteDoubt notes that nobody knows what a step has done that has ended in another way.
-func (s step) noteDoubt(m Done) {
+// note notes that nobody knows what a step has done that has ended in another way.
+func (s doubtful) note(m Done) {
 	n := Note{Do: "outcome unknown", Path: PathRun(s.ev.ID, s.ev.Run), Why: shorten(m.Error)}
 	if m.Item != nil {
 		n.Path += fmt.Sprintf("#%d", *m.Item)
 	}
 	same := func(x Note) bool { return x.Do == n.Do && x.Path == n.Path && x.Why == n.Why }
 	if m.Outcome == Unknown && s.ev.Digest == "" && !slices.ContainsFunc(s.doc.Notes, same) {
-		s.note(n)
+		s.turn.note(n)
 	}
 }
 
-// doubtItem notes that nobody knows what an attempt at an item has done.
-func (f fan) doubtItem(i int, m Done) {
+// doubts are the items of a step of which nobody knows what an attempt has done.
+type doubts struct{ fan }
+
+// add notes such an item.
+func (f doubts) add(i int, m Done) {
 	x := f.ev.Fan
 	if _, has := x.Doubts[i]; has {
 		return
@@ -75,12 +81,12 @@ func (f fan) doubtItem(i int, m Done) {
 	f.touched = true
 	x.note(i, Done{Error: outcomeUnknown + m.Error})
 	if f.ev.Halt == haltDoubt {
-		f.doubt(f.doubts())
+		doubtful{f.step}.doubt(f.text())
 	}
 }
 
-// settleDoubt forgets that nobody knows what an item has done, and returns the item.
-func (f fan) settleDoubt(i int) (item jsontext.Value, had bool) {
+// settle forgets that nobody knows what an item has done, and returns the item.
+func (f doubts) settle(i int) (item jsontext.Value, had bool) {
 	x := f.ev.Fan
 	if item, had = x.Doubts[i]; !had {
 		return nil, false
@@ -90,9 +96,9 @@ func (f fan) settleDoubt(i int) (item jsontext.Value, had bool) {
 	switch delete(x.Doubts, i); {
 	case f.ev.Halt != haltDoubt:
 	case len(x.Doubts) > 0:
-		f.doubt(f.doubts())
+		doubtful{f.step}.doubt(f.text())
 	default:
-		f.resume()
+		doubtful{f.step}.resume()
 	}
 	if len(x.Doubts) == 0 {
 		x.Doubts = nil
@@ -100,8 +106,8 @@ func (f fan) settleDoubt(i int) (item jsontext.Value, had bool) {
 	return item, true
 }
 
-// doubts names the items of which nobody knows what an attempt has done.
-func (f fan) doubts() string {
+// text names the items.
+func (f doubts) text() string {
 	all := slices.Sorted(maps.Keys(f.ev.Fan.Doubts))
 	if len(all) == 0 {
 		return ""
@@ -122,13 +128,15 @@ func (f fan) doubts() string {
 	return why
 }
 
-// decidesItems does what an act says about items of which nobody knows what they have done, and reports whether the
-// step has any.
-func (o operator) decidesItems(m Act, s step) bool {
+// decider takes what an operator says about what nobody else knows.
+type decider struct{ operator }
+
+// items does what an act says about the items that are in doubt, and reports whether the step has any.
+func (o decider) items(m Act, s step) bool {
 	if s.ev.Fan == nil || len(s.ev.Fan.Doubts) == 0 {
 		return false
 	}
-	f := fan{s}
+	f := doubts{fan{s}}
 	all := slices.Sorted(maps.Keys(s.ev.Fan.Doubts))
 	if m.Item != nil {
 		if all = []int{*m.Item}; s.ev.Fan.Doubts[*m.Item] == nil {
@@ -138,7 +146,7 @@ func (o operator) decidesItems(m Act, s step) bool {
 	}
 	o.did(m)
 	for _, i := range all {
-		item, _ := f.settleDoubt(i)
+		item, _ := f.settle(i)
 		f.decide(m, i, Done{Item: &i, Attempt: s.ev.Fan.Tries[i] + 1, Result: m.Result, Echo: item, Error: notDone(m)})
 	}
 	f.goOn()
@@ -146,7 +154,7 @@ func (o operator) decidesItems(m Act, s step) bool {
 }
 
 // decide does what an act says about an item.
-func (f fan) decide(m Act, i int, as Done) {
+func (f doubts) decide(m Act, i int, as Done) {
 	x := f.ev.Fan
 	switch {
 	case m.Do == ActFail:
@@ -177,7 +185,7 @@ func notDone(m Act) string {
 }
 
 // fail takes it that a step whose outcome is unknown was not done.
-func (o operator) fail(m Act) {
+func (o decider) fail(m Act) {
 	s, ok := o.stuckStep(m)
 	switch {
 	case !ok:
@@ -185,12 +193,12 @@ func (o operator) fail(m Act) {
 	case s.ev.Halt != haltDoubt:
 		o.refuse(m, "nobody doubts what it has done: retry it, or skip it")
 		return
-	case o.decidesItems(m, s):
+	case o.items(m, s):
 		return
 	}
 	o.did(m)
 	ending := s.ev.Ending
-	s.resume()
+	doubtful{s}.resume()
 	switch {
 	case s.ev.Fan != nil: // an agent that lists items
 		fan{s}.stop(notDone(m))

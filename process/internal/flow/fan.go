@@ -188,7 +188,7 @@ func (f fan) done(m Done) {
 	child := x.Paged || f.n.Sub != nil
 	ended := i < 0 || i >= x.N || Bit(x.Ended, i)
 	if !ended && !child && ev.open() && m.Outcome != Unknown {
-		f.settleDoubt(i)
+		doubts{f}.settle(i)
 	}
 	switch {
 	case m.Outcome == OK && !ended:
@@ -197,11 +197,11 @@ func (f fan) done(m Done) {
 		f.itemAgain(i, m)
 		return
 	case ended, !ev.open(), !child && m.Attempt != x.Tries[i]+1:
-		f.noteDoubt(m)
+		doubtful{f.step}.note(m)
 		return // it was taken before, or comes too late and has done nothing
 	case !child && m.Outcome == Unknown:
-		f.doubtItem(i, m)
-	case !child && ev.Ending == "" && f.retryItem(i, m):
+		doubts{f}.add(i, m)
+	case !child && ev.Ending == "" && retryItem(f, i, m):
 		return
 	default:
 		f.itemFailed(i, m)
@@ -210,8 +210,8 @@ func (f fan) done(m Done) {
 }
 
 // retryItem begins another attempt at an item, and reports whether there is one.
-func (f fan) retryItem(i int, m Done) bool {
-	delay, again := f.again(m, m.Attempt)
+func retryItem(f fan, i int, m Done) bool {
+	delay, again := pace{f.step}.again(m, m.Attempt)
 	if !again {
 		return false
 	}
@@ -230,8 +230,8 @@ func (f fan) goOn() {
 	if !f.ev.goesOn() {
 		return
 	}
-	if why := f.doubts(); why != "" {
-		f.doubt(why)
+	if why := (doubts{f}).text(); why != "" {
+		doubtful{f.step}.doubt(why)
 		return
 	}
 	if f.ev.Ending == "" && f.ev.Failed > f.tolerated() {

@@ -37,7 +37,7 @@ func grow(r *rand.Rand, broken *bool) (*Plan, *grower) {
 	g := &grower{r: r, traits: map[*Node]*trait{}, broken: broken}
 	p := NewPlan("plan", 1)
 	if g.chance(50) {
-		p.bounds = bounds{page: 2 + r.IntN(3), lines: 2 + r.IntN(4)}
+		p.bounds = bounds{page: 2 + r.IntN(3), lines: 2 + r.IntN(4), shelf: MaxSize / 2}
 	}
 	fmt.Fprintf(&g.text, "bounds %+v\n", p.bounds)
 	g.part(p, 1)

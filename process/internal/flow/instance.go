@@ -73,6 +73,7 @@ type Instance struct {
 	Trailed int            `json:"trailed,omitzero"`  // ended steps that have left for the trail
 	Purged  bool           `json:"purged,omitzero"`   // only this tombstone is left
 	Unheard []string       `json:"unheard,omitempty"` // of a tombstone: steps with an attempt that might still succeed
+	Shelf   []Shelved      `json:"shelf,omitempty"`   // steps in the trail that may be needed again
 }
 
 // began reports that the start has come.

@@ -136,10 +136,11 @@ func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Messa
 			k.fault("%s is %s, and step %s is open", id, d.Status, ev.Name)
 		}
 	}
-	if d.Status == InProcess && len(d.Waits()) == 0 && !slices.ContainsFunc(d.Events, (*Event).undoing) {
+	fetches := slices.ContainsFunc(d.Shelf, func(x Shelved) bool { return x.Asked })
+	if d.Status == InProcess && !fetches && len(d.Waits()) == 0 && !slices.ContainsFunc(d.Events, (*Event).undoing) {
 		k.fault("%s is in process, and waits for nothing: %s", id, encoded(d))
 	}
-	if d.Status == Undoing && !slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.open() || ev.undoing() }) {
+	if d.Status == Undoing && !fetches && !slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.open() || ev.undoing() }) {
 		k.fault("%s is undoing, and waits for nothing: %s", id, encoded(d))
 	}
 	if size, real := d.size()+d.earlySize(), len(k.docs[id]); real > 2*size+1000 {

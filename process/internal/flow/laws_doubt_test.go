@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func doubtful(times int) func(Begin) Done {
+func unsure(times int) func(Begin) Done {
 	return func(b Begin) Done {
 		if b.Attempt <= times {
 			return Done{Outcome: Unknown, Error: "no answer"}
@@ -42,7 +42,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		{ActCancel, Stuck, []string{"reserve", "charge"}},
 	} {
 		w := newWorld(t, func(p *Plan) { three(p); p.Step("charge").Attempts = 1 })
-		w.agents["charge"], w.agents["ship"] = doubtful(1), fails(9, Refused)
+		w.agents["charge"], w.agents["ship"] = unsure(1), fails(9, Refused)
 		w.start()
 		w.run(3 * time.Hour)
 		w.want(Stuck, "reserve", "charge")
@@ -72,7 +72,7 @@ func TestOutcomeUnknownIsKnownAfterAll(t *testing.T) {
 		Refused: {"reserve", "charge", "undo reserve"},
 	} {
 		w := newWorld(t, three)
-		w.agents["charge"] = doubtful(1)
+		w.agents["charge"] = unsure(1)
 		w.start()
 		w.run(2 * time.Hour)
 		w.want(Stuck, "reserve", "charge")
@@ -96,7 +96,7 @@ func TestOutcomeOfItemsUnknown(t *testing.T) {
 	})
 	w.agents["last"] = fails(1, Refused)
 	for _, item := range []string{"each 0", "each 1", "each 3"} {
-		w.agents[item] = doubtful(1)
+		w.agents[item] = unsure(1)
 	}
 	w.start()
 	w.run(3 * time.Hour)
@@ -130,7 +130,7 @@ func TestOutcomeOfItemsUnknown(t *testing.T) {
 func TestOutcomeOfUndoUnknown(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, three)
-	w.agents["ship"], w.agents["undo charge"] = fails(9, Refused), doubtful(1)
+	w.agents["ship"], w.agents["undo charge"] = fails(9, Refused), unsure(1)
 	w.start()
 	w.run(time.Hour)
 	w.want(Stuck, "reserve", "charge", "ship", "undo charge")

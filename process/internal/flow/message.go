@@ -223,6 +223,34 @@ func (m Record) Kind() channel.Kind { return KindOf(m.Plan, "record") }
 // Subject is the instance.
 func (m Record) Subject() string { return m.ID }
 
+// Fetch asks for steps that an instance has shelved.
+type Fetch struct {
+	Plan string    `json:"plan"`
+	ID   string    `json:"id"`
+	Want []Shelved `json:"want"`
+	Word *Done     `json:"word,omitempty"` // for which the first one is needed
+}
+
+// Kind is the kind of the plan's fetches.
+func (m Fetch) Kind() channel.Kind { return KindOf(m.Plan, "fetch") }
+
+// Subject is the instance.
+func (m Fetch) Subject() string { return m.ID }
+
+// Fetched brings steps back that an instance has shelved: the first ones that it wants, as many as a message holds.
+type Fetched struct {
+	Plan  string   `json:"plan"`
+	ID    string   `json:"id"`
+	Steps []*Event `json:"steps"`
+	Word  *Done    `json:"word,omitempty"`
+}
+
+// Kind is the kind of the plan's answers to fetches.
+func (m Fetched) Kind() channel.Kind { return KindOf(m.Plan, "fetched") }
+
+// Subject is the instance.
+func (m Fetched) Subject() string { return m.ID }
+
 // Sweep asks for instances to be found that nobody has looked at in time.
 type Sweep struct {
 	Plan string    `json:"plan"`

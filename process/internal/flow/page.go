@@ -78,13 +78,13 @@ func (l listed) answer(m Done) {
 	}
 	x.Asked, l.touched = false, true
 	if m.Outcome == Unknown {
-		l.doubt(outcomeUnknown + m.Error)
+		doubtful{l.step}.doubt(outcomeUnknown + m.Error)
 		return
 	}
 	if m.Outcome != OK {
 		ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: l.now, Msg: shorten(m.Error)})
 		x.Misses++
-		if delay, again := l.again(m, x.Misses); again {
+		if delay, again := (pace{l.step}).again(m, x.Misses); again {
 			l.sendBegin(l.next(), delay)
 			return
 		}

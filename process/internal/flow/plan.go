@@ -159,12 +159,13 @@ type Plan struct {
 type bounds struct {
 	page  int // items
 	lines int // ended steps
+	shelf int // bytes, before steps go to the shelf
 }
 
 // NewPlan returns an empty plan. Build it, then call Finish.
 func NewPlan(name string, version int) *Plan {
 	p := &Plan{Name: name, Version: version, Root: &Seq{}, Retention: DefaultRetention, nodes: map[string]*Node{}, names: map[string]bool{}}
-	p.whole, p.bounds = p, bounds{MaxPage, maxLines}
+	p.whole, p.bounds = p, bounds{MaxPage, maxLines, MaxSize / 2}
 	return p
 }
 

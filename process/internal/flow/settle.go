@@ -19,6 +19,7 @@ func (s settler) settle() {
 		s.announce()
 	}
 	s.compact()
+	shelf{s.turn}.put()
 	clock(s).arm()
 	if d.Parent != nil {
 		s.tellStuck()
@@ -142,7 +143,7 @@ func (s settler) hears(ev *Event) bool {
 
 // size is about how many bytes the document takes in the store, beside its early signals.
 func (d *Instance) size() int {
-	n := 300 + len(d.State)
+	n := 300 + len(d.State) + 60*len(d.Shelf)
 	for _, x := range d.Notes {
 		n += 130 + len(x.Why) + len(x.By)
 	}

@@ -123,6 +123,7 @@ func (s undoing) answer(m Done) {
 		if u.Status.Final() || u.N != m.Undo || u.Item != nil && (m.Item == nil || *u.Item != *m.Item) {
 			continue
 		}
+		delay := pace{s.step}.delay(m, u.Attempt-u.Base)
 		switch {
 		case m.Outcome == OK:
 			if child && m.Item != nil {
@@ -130,10 +131,9 @@ func (s undoing) answer(m Done) {
 			}
 			s.end(u, Undone)
 		case child || u.Status != InProcess || m.Attempt != u.Attempt:
-		case m.Outcome == Failed && s.before(s.delay(m, u.Attempt-u.Base), u.Timeout):
+		case m.Outcome == Failed && before(s.now.Add(delay), u.Timeout):
 			s.touched = true
 			u.Failures = noteFailure(u.Failures, Failure{N: u.Attempt, At: s.now, Msg: shorten(m.Error)})
-			delay := s.delay(m, u.Attempt-u.Base)
 			u.Attempt++
 			s.send(u, delay)
 		case m.Outcome == Unknown:

@@ -37,6 +37,9 @@ func (x scopes) unwind() bool {
 		if x.busy(u) || keeps && len(d.Unwinds) > 1 {
 			continue
 		}
+		if !keeps && (shelf{x.turn}).fetch(u) {
+			continue
+		}
 		x.touched = true
 		if !keeps && x.undoNext(u) {
 			return true

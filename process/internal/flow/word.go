@@ -63,22 +63,22 @@ func (w word) failure() {
 	late := ev.Halt == haltLate // nobody waits for it any more, but now its outcome is known
 	switch doubts := ev.Halt == haltDoubt; {
 	case !ev.open():
-		w.noteDoubt(m)
+		doubtful{w.step}.note(m)
 		return
 	case ev.Halt != "" && !late && !doubts, m.Attempt != ev.Attempt, doubts && m.Outcome == Unknown:
 		return
 	case doubts:
-		w.resume()
+		doubtful{w.step}.resume()
 		late = false
 	}
 	w.touched = true
 	ev.Began, ev.Worker = m.Began, m.Worker
 	if m.Outcome == Unknown {
 		m.Error = outcomeUnknown + m.Error
-		w.doubt(m.Error)
+		doubtful{w.step}.doubt(m.Error)
 	}
 	ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: w.now, Began: m.Began, Msg: shorten(m.Error)})
-	delay, again := w.again(m, ev.Attempt-ev.Base)
+	delay, again := pace{w.step}.again(m, ev.Attempt-ev.Base)
 	switch {
 	case m.Outcome == Unknown:
 	case late:
@@ -96,9 +96,12 @@ func (w word) failure() {
 	}
 }
 
-// again reports that another attempt follows after so many that have failed, and after which delay. One that would begin
-// after the step's end isn't made.
-func (s step) again(m Done, failed int) (delay time.Duration, ok bool) {
+// pace says when the attempts at a step follow each other.
+type pace struct{ step }
+
+// again reports that another attempt follows after so many that have failed, and after which delay. None is made that
+// would begin after the step's end.
+func (s pace) again(m Done, failed int) (delay time.Duration, ok bool) {
 	delay = s.delay(m, failed)
 	switch most := s.n.Attempts; {
 	case m.Outcome != Failed:
@@ -106,17 +109,15 @@ func (s step) again(m Done, failed int) (delay time.Duration, ok bool) {
 	case s.stays():
 		return delay, true
 	default:
-		return delay, (most == 0 || failed < most) && s.before(delay, s.until())
+		return delay, (most == 0 || failed < most) && before(s.now.Add(delay), s.until())
 	}
 }
 
-// before reports that something which begins after a delay begins before a time; zero is never over.
-func (t *turn) before(delay time.Duration, end time.Time) bool {
-	return end.IsZero() || t.now.Add(delay).Before(end)
-}
+// before reports that a time is before an end; zero is none.
+func before(t, end time.Time) bool { return end.IsZero() || t.Before(end) }
 
 // delay returns how long to wait after a failed attempt. It grows, and differs from instance to instance.
-func (s step) delay(m Done, failed int) time.Duration {
+func (s pace) delay(m Done, failed int) time.Duration {
 	if m.After > 0 {
 		return min(m.After, channel.MaxDelay)
 	}

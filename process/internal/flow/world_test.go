@@ -205,11 +205,32 @@ func (w *world) deliver(m channel.Message) {
 		w.give(m.ID, m)
 	case Act:
 		w.give(m.ID, m)
+	case Fetch:
+		w.fetch(m)
+	case Fetched:
+		w.give(m.ID, m)
 	case Record:
 		w.records, w.lines = append(w.records, m), append(w.lines, m.Lines...)
 	default:
 		w.asked = append(w.asked, post.Wrapped{Message: m})
 	}
+}
+
+// fetch brings steps back from the trail: a copy of each, and half of those that are wanted.
+func (w *world) fetch(m Fetch) {
+	w.t.Helper()
+	back := Fetched{Plan: m.Plan, ID: m.ID, Word: m.Word}
+	for _, x := range m.Want[:(len(m.Want)+1)/2] {
+		for _, ev := range slices.Backward(w.lines) {
+			if ev.ID == x.ID && ev.Run == x.Run && ev.Order == x.Order {
+				c := *ev
+				back.Steps = append(back.Steps, &c)
+				break
+			}
+		}
+	}
+	w.give(m.ID, back)
+	w.give(m.ID, back)
 }
 
 // work has an agent work on a begin. Without a function it does what it is asked.
