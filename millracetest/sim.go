@@ -194,6 +194,7 @@ func (s *Sim) ExpectPoison(expected func(poison.Entry) bool) {
 }
 
 // Endless names queues in which messages may stay that are not due at the end: timers that the program always renews.
+// Those of schedules and processes are known.
 func (s *Sim) Endless(queues ...string) { s.endless = append(s.endless, queues...) }
 
 // Tell adds a line to the history that a failing run prints. It may be called from any goroutine.

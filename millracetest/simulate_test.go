@@ -8,6 +8,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/poison"
 )
 
@@ -60,6 +61,36 @@ func TestRebuildsAreLeftOut(t *testing.T) {
 		}
 		sim.Send(place{"a", 2})
 	}, 1, 2, 3)
+}
+
+// A schedule waits for its next due time for ever. No test has to say so.
+func TestSimulateAProgramWithASchedule(t *testing.T) {
+	t.Parallel()
+	daily := millracetest.Program{
+		Routes: func() (*channel.Routes, error) {
+			return channel.NewRoutes(schedule.Route(), channel.Command[remind]("reminders"))
+		},
+		Register: func(h *handlers.Registry) error {
+			schedule.Every(h, "daily", schedule.Interval(24*time.Hour), func(schedule.Tick) remind { return remind{"a"} }, schedule.Config{})
+			handlers.Decide(h, orders(h.Channels()), func(c remind) string { return c.Order }, func(o order, _ remind) (order, []channel.Message, error) {
+				o.Seats++
+				return o, nil, nil
+			})
+			return nil
+		},
+	}
+	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
+		sim.Start(daily)
+		sim.Advance(60 * time.Hour)
+		began := time.Now()
+		sim.Settle()
+		if took := time.Since(began); took > 24*time.Hour {
+			t.Errorf("it took %v until nothing was left to do", took)
+		}
+		if n := millracetest.Value(t, orders(sim.Channels()), "a").Seats; n < 2 || n > 3 {
+			t.Errorf("the command of a daily schedule came %d times in 60 hours", n)
+		}
+	}, 1)
 }
 
 // A timer that is renewed for ever may stay at the end, where the test says so.

@@ -76,7 +76,6 @@ func TestUnderRandomFaults(t *testing.T) {
 			overlap = schedule.Queue
 		}
 		sim.Start(accountant(spec, overlap))
-		sim.Endless(schedule.QueueName)
 		sim.Advance(time.Duration(20+sim.Rand.IntN(40)) * time.Minute)
 		sim.Settle()
 		x := ok(schedule.At(sim.Store(), "it").Info(t.Context()))(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// QueueName is the queue of [Route]. A test that runs until the queues are empty leaves it out: a schedule always waits
-// there for its next due time.
+// QueueName is the queue of [Route]. It is never empty: a schedule always waits there for its next due time. A test of
+// your own that waits for empty queues leaves it out; package millracetest knows it.
 const QueueName = "schedules"
 
 // Route returns the routes of the messages that make schedules run. They go to the queue "schedules".
