@@ -233,7 +233,6 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			known = f.facts()
 		}
 		next, changed := f.doc.with(known)
-		start := time.Now()
 		again := !f.doc.Open && !slices.Contains(f.doc.Ill, f.id)
 		if changed || f.bad.Load() {
 			pause := f.pause
@@ -250,7 +249,7 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 			if f.old > 0 && !known.gone && !known.ill {
 				f.old = f.doc.Epoch
 			}
-			if f.prove(start); !known.probing {
+			if proveProbe(f); !known.probing {
 				f.ring(ctx)
 			}
 		}
@@ -399,14 +398,13 @@ func (f *fleet) claim(ctx context.Context) (wait time.Duration, ok bool) {
 			f.hurry()
 			return wait, false
 		}
-		start := time.Now()
 		switch err := f.write(ctx, next); {
 		case storage.LostRace(err):
 			continue
 		case err != nil:
 			return f.byItself(ctx, epoch, err)
 		}
-		if f.remember(); !f.begin(epoch, start.Add(probeTTL*5/6)) {
+		if f.remember(); !f.begin(epoch, f.wrote.Add(probeTTL*5/6)) {
 			continue
 		}
 		if stuck {
@@ -443,22 +441,6 @@ func (f *fleet) begin(epoch uint64, till time.Time) bool {
 		f.hurry()
 	}
 	return same
-}
-
-// prove notes that a write that began at start says that this process probes.
-func (f *fleet) prove(start time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.probing && f.doc.Prober == f.id && start.Before(f.till) {
-		f.till = start.Add(probeTTL * 5 / 6)
-	}
-}
-
-// late reports that this process stood still since it claimed the probe, so that another may probe by now.
-func (f *fleet) late() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.probing && !f.till.IsZero() && !time.Now().Before(f.till)
 }
 
 // free gives up the right to probe, if no call uses it.

@@ -160,7 +160,7 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 		}
 		return permit{}, g.refuse(short, wait)
 	}
-	if shared && g.fleet.late() {
+	if shared && stoodStill(g.fleet) {
 		g.quota.give(s)
 		g.fleet.free()
 		return permit{}, g.refuse(byBreaker, againSoon)

@@ -25,6 +25,7 @@ type ledger struct {
 	looked  time.Time    // at the record, last
 	since   time.Time    // when doc was seen first
 	changed time.Time    // when it changed last; zero: that isn't known
+	wrote   time.Time    // when the last write that was answered with success began
 	moved   time.Time    // when it was seen first with its prober and its tries
 	pause   time.Time    // until when doc asks all to wait; zero: it doesn't, or its age isn't known
 }
@@ -119,6 +120,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
 	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
 	if err == nil {
 		now := time.Now()
@@ -127,6 +129,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 		}
 		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
 		l.bad.Store(false)
+		l.wrote = start
 	}
 	return err
 }

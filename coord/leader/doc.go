@@ -48,14 +48,15 @@
 //
 // A context can only be checked before an action. A process that stands still between the check and the action (a
 // stopped machine, a long garbage collection) acts after the end of its term, while another leads. So write what the
-// leader alone may write through [Term.Blobs]: once a later term has written or claimed a document, the writes of that
-// document by older terms are refused. Claim the documents that a term begins with (lease.Documents.Claim). Elsewhere store Term.Number with each write, and refuse a smaller one.
+// leader alone may write through [Term.Blobs]: once a later term has written or claimed a document, the writes of
+// that document by older terms are refused. Claim the documents that a term begins with (lease.Documents.Claim).
+// Elsewhere store Term.Number with each write, and refuse a smaller one.
 //
 // # Cost
 //
 //   - A leader makes one request every third of the TTL: 18 a minute by default.
-//   - A candidate makes one every sixth to third of the TTL, some 20 more at first where nothing rings, and refreshes its row of waiters once per TTL: 30 a minute
-//     by default.
+//   - A candidate makes one every sixth to third of the TTL, some 20 more at first where nothing rings, and refreshes
+//     its row of waiters once per TTL: 30 a minute by default.
 //   - A change costs the old leader one request and the new one three, however many candidates there are. With a
 //     doorbell each of them makes up to two more, to find those that it tells.
 //   - A watcher makes 24 requests a minute, and one for each change.

@@ -28,10 +28,10 @@ func Acquire(ctx context.Context, store *storage.Store, name string, cfg Config)
 }
 
 // Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lease, and other errors
-// after three tries. A process must have watched a lease for 7/6 of its holder's TTL to see that the holder has died. It
-// remembers what earlier calls of Try and Acquire have seen on this store, so a call of Try that comes that much later
-// takes the lease over. A process that calls Try once and ends, such as a job of cron, sees each lease for the first
-// time: [Free] gives it the lease of a holder that died.
+// after three tries. A process must have watched a lease for 7/6 of its holder's TTL to see that the holder has died.
+// It remembers what earlier calls of Try and Acquire have seen on this store, so a call of Try that comes that much
+// later takes the lease over. A process that calls Try once and ends, such as a job of cron, sees each lease for the
+// first time: [Free] gives it the lease of a holder that died.
 func Try(ctx context.Context, store *storage.Store, name string, cfg Config) (*Lease, error) {
 	return acquire(ctx, store, name, cfg, false)
 }
@@ -138,9 +138,9 @@ func (c *candidate) waitBeforeTakeover() time.Duration {
 	return time.Until(c.seen.Add(time.Duration(c.doc.TTL) * time.Millisecond * 7 / 6))
 }
 
-// pause is the time until the next look. Where no release is heard, it is short at first, and grows with the time for
-// which this holder has had the lease: a short scope is followed soon, and a long one costs few looks. Who has waited
-// for long looks more seldom, so that a crowd costs less.
+// pause is the time until the next look. Where no release is heard, the pause is short at first. It grows with the time
+// that this holder has had the lease: so a short scope is followed soon, and a long one costs few looks. It also grows
+// somewhat for one that has waited for long, so that a crowd costs less.
 func (c *candidate) pause() time.Duration {
 	d := c.ttl/6 + mathrand.N(c.ttl/6)
 	if c.hearing == nil {

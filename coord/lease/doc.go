@@ -28,7 +28,7 @@
 //	                                 │  ▲ └──IfMatch, empty ID──────▲
 //	                                 └──┘
 //	             renewal: IfMatch, beat+1, every TTL/3
-//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL, in one call or several
+//	             takeover: IfMatch, fence+1, by a process that has seen it stay the same for 7/6 of the TTL
 //	             break: IfMatch, adds the note; the holder may still release it, and others may take it over
 //	             hand-over: as a release, but only the next holder takes it at once; others as in a takeover
 //
@@ -76,11 +76,11 @@
 //	content
 //
 // A write with a smaller fence than the document's is [ErrFenced], even if its holder slept for a year. The check and
-// the write are one, because the write names the ETag of the state that was checked. A deletion leaves the first line,
-// with "deleted", so that the fence stays. An old holder may still write a document before the next one has
+// the write are one, because the write names the ETag of the state that was checked. A deletion leaves the first
+// line, with "deleted", so that the fence stays. An old holder may still write a document before the next one has
 // written that document. Where the next holder's change depends on what it read, it names the ETag of its read, as
-// [Update] does. Where its change depends on other documents too, it claims them before it reads ([Documents.Claim]). For anything else
-// than documents, store the fence with each write, and refuse a smaller one than the largest seen.
+// [Update] does. Where its change depends on other documents too, it claims them before it reads ([Documents.Claim]).
+// For anything else than documents, store the fence with each write, and refuse a smaller one than the largest seen.
 //
 // # Waiting
 //

@@ -31,10 +31,10 @@ func Acquire(ctx context.Context, stores []*storage.Store, name string, cfg Conf
 	return acquire(ctx, stores, name, cfg, true)
 }
 
-// Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lock, and other errors after
-// three tries. It remembers what earlier calls of Try and Acquire have seen in these stores. So a call that comes 7/6 of
-// the TTL later takes over from a dead holder. A process that calls Try once and ends sees each lock for the first time,
-// and never takes over.
+// Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lock, and other errors
+// after three tries. It remembers what earlier calls of Try and Acquire have seen in these stores. So a call that
+// comes 7/6 of the TTL later takes over from a dead holder. A process that calls Try once and ends sees each lock for
+// the first time, and never takes over.
 func Try(ctx context.Context, stores []*storage.Store, name string, cfg Config) (*Lock, error) {
 	return acquire(ctx, stores, name, cfg, false)
 }

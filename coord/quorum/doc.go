@@ -8,11 +8,12 @@
 //	defer l.Release(ctx)
 //	return report(l.Context(), l.Fence())
 //
-// It is good for availability: the lock works while a store is dead, hangs or comes back empty. An SQLite file that is
-// replaced under a running program stays dead for that program until the program opens the store again. If one store is as
-// available as the work needs, take coord/lease: it costs a third of the requests and assumes less. Neither lock makes
-// work correct by itself, because a process may stand still after its last look at the context. Where two holders
-// would do harm, store the fence with each write, and refuse a write with a smaller fence than the largest seen.
+// It is good for availability: the lock works while a store is dead, hangs or comes back empty. An SQLite file that
+// is replaced under a running program stays dead for that program until the program opens the store again. If one
+// store is as available as the work needs, take coord/lease: it costs a third of the requests and assumes less.
+// Neither lock makes work correct by itself, because a process may stand still after its last look at the context.
+// Where two holders would do harm, store the fence with each write, and refuse a write with a smaller fence than the
+// largest seen.
 //
 //   - "Redlock, Redis documentation, Distributed locks with Redis": the algorithm, by Salvatore Sanfilippo.
 //   - Martin Kleppmann, "How to do distributed locking", 2016: it trusts clocks and pauses, and has no fence.

@@ -27,8 +27,8 @@ func sightsOf(store *storage.Store) *lru.Cache[sight] {
 	return store.Memory(sightsKey{}, func() any { return lru.New[sight](mostSights, mostSights) }).(*lru.Cache[sight])
 }
 
-// saw notes what was read or written last. The process remembers since when it knows of this state, for the calls that begin
-// later; those under way keep their own time, so that they don't all write at one moment.
+// saw notes what was read or written last. The process remembers since when it knows of this state, for the calls
+// that begin later; those under way keep their own time, so that they don't all write at one moment.
 func (g *grant) saw(s sight) {
 	g.sight = s
 	if before, ok := g.sights.Get(g.key); !ok || s.etag == "" || before.etag != s.etag {

@@ -34,9 +34,9 @@
 //     the first was lost; then the error says that it may have been heard.
 //   - Nothing is stored: a signal that is sent before Listen has returned is not heard. A process that must not miss
 //     it waits for a gate (coord/gate) or receives from a queue.
-//   - Ready before it returns: a signal that is sent after Listen has returned is heard, where datagrams pass between the
-//     two processes. Where none pass, Broadcast and One say that a process listens and can't be reached; Listen can't
-//     know.
+//   - Ready before it returns: a signal that is sent after Listen has returned is heard, where datagrams pass between
+//     the two processes. Where none pass, Broadcast and One say that a process listens and can't be reached; Listen
+//     can't know.
 //   - One is exactly one: of the listeners that would take a signal one gets it, at random, and never two. A process
 //     that doesn't answer in time is passed over.
 //   - A full listener is counted out: n counts the listeners that took the signal. At least n took it, because a

@@ -13,15 +13,16 @@ import (
 // topic is where the store tells all signals.
 const topic = "signals"
 
-// Broadcast sends a signal to each listener with a pattern that fits the name, and returns how many took it. A listener
-// that is full doesn't. After an error, at least so many took it. A process that listens and has never answered this one is
-// an error, storage.ErrUnavailable: it has died, or no datagram passes between the two.
+// Broadcast sends a signal to each listener with a pattern that fits the name, and returns how many took it. A
+// listener that is full doesn't. After an error, at least so many took it. A process that listens and has never
+// answered this one is an error, storage.ErrUnavailable: it has died, or no datagram passes between the two.
 func Broadcast(ctx context.Context, store *storage.Store, name string, data []byte) (int, error) {
 	return send(ctx, store, "broadcast", name, data, false)
 }
 
 // One sends a signal to exactly one of the listeners that would take it, chosen at random. False means that nobody
-// waits. An error is also that nobody took it and that a process listens that can't be reached. After another error a listener may have taken it, or none; One never tries twice.
+// waits. An error is also that nobody took it and that a process listens that can't be reached. After another error a
+// listener may have taken it, or none; One never tries twice.
 func One(ctx context.Context, store *storage.Store, name string, data []byte) (bool, error) {
 	n, err := send(ctx, store, "send to one", name, data, true)
 	return n > 0, err

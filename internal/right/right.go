@@ -11,9 +11,9 @@
 //   - Err is not nil from the moment on at which the proof ends, whoever asks, and however late the timer is.
 //   - A right whose end has come has ended for ever. A proof that comes later doesn't bring it back.
 //   - A context that is made of a right by context.WithValue, [Within] or [WithTimeoutCause] looks as the right does.
-//     One that is made by context.WithCancel or context.WithTimeout has an end of its own, so it learns of the right's
-//     end by the timer, or by anybody's look at the right: also by its own Value, which asks the right. [Ended] looks in
-//     this way, and each call of a store does.
+//     One that is made by context.WithCancel or context.WithTimeout has an end of its own, so it learns of the
+//     right's end by the timer, or by anybody's look at the right: also by its own Value, which asks the right.
+//     [Ended] looks in this way, and each call of a store does.
 //
 // # Which clock
 //

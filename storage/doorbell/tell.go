@@ -231,8 +231,8 @@ func (a *asks) answered(id string) {
 	a.reached[id] = true
 }
 
-// unanswered notes that a listener hasn't answered in time. It reports that the listener has never answered: nothing may
-// pass between the two processes. One that has answered before has probably crashed.
+// unanswered notes that a listener hasn't answered in time. It reports that the listener has never answered: nothing
+// may pass between the two processes. One that has answered before has probably crashed.
 func (a *asks) unanswered(id string, now time.Duration) (never bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

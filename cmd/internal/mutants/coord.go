@@ -1,7 +1,7 @@
 package main
 
-// coordination are breaks of the laws of leases, leaders, locks and signals.
-func coordination() []mutant {
+// rights are breaks of the laws of rights that end.
+func rights() []mutant {
 	return []mutant{
 		{
 			name: "a timer alone ends a right",
@@ -27,6 +27,12 @@ func coordination() []mutant {
 			by:   "coord/lease",
 			test: "TestAHolderThatLooksBeforeItsTimerSeesTheEnd",
 		},
+	}
+}
+
+// coordination are breaks of the laws of leases, locks and signals.
+func coordination() []mutant {
+	return []mutant{
 		{
 			name: "a process that only tries a lease forgets what it saw",
 			file: "coord/lease/memory.go",
@@ -70,7 +76,7 @@ func coordination() []mutant {
 		{
 			name: "a process that stood still probes beside another",
 			file: "guard/guard.go",
-			old:  "	if shared && g.fleet.late() {\n",
+			old:  "	if shared && stoodStill(g.fleet) {\n",
 			new:  "	if false {\n",
 			by:   "guard",
 			test: "TestLaw2AProcessThatStoodStillDoesNotProbe",

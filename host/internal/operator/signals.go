@@ -41,6 +41,8 @@ func signalsSend(ctx context.Context, c *call) error {
 		line.Taken, err = signal.Broadcast(ctx, c.store, line.Name, []byte(c.data))
 	}
 	switch {
+	case err != nil && line.Taken > 0:
+		return fmt.Errorf("taken by %s; %w", count(line.Taken, "listener"), err)
 	case err != nil:
 		return err
 	case line.Taken == 0:
