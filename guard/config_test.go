@@ -43,6 +43,24 @@ func TestFaultsOfAConfig(t *testing.T) {
 	}
 }
 
+// A handler that has any time leaves its calls their time.
+func TestCallsOfAHandlerWithoutAnEnd(t *testing.T) {
+	t.Parallel()
+	g := guard.New("smtp", guard.Config{})
+	for _, d := range []time.Duration{time.Hour, 50 * 365 * 24 * time.Hour, 290 * 365 * 24 * time.Hour} {
+		ctx, cancel := context.WithTimeout(t.Context(), d)
+		err := g.Do(ctx, func(ctx context.Context) error {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) < 30*time.Second {
+				t.Errorf("a handler of %v: its call has until %v", d, end)
+			}
+			return nil
+		})
+		if cancel(); err != nil {
+			t.Errorf("a handler of %v: %v", d, err)
+		}
+	}
+}
+
 // A first probe that comes later than the last ones is a fault, in code as in live settings. A Most that nobody has set
 // follows First.
 func TestTheFirstProbeIsTheShortest(t *testing.T) {

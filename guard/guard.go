@@ -294,7 +294,8 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 // no fault of the handler.
 func (c *Config) limit(ctx context.Context) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
-		return min(c.Timeout, time.Until(end)*19/20)
+		left := time.Until(end)
+		return min(c.Timeout, left-left/20)
 	}
 	return c.Timeout
 }

@@ -83,7 +83,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if failed != nil {
 			if Judge(settled(failed)).OutcomeUnknown() {
 				n.unknown = onceMark{Unknown: true, Retried: e.Retried}
-				if n.noteUnknown(ctx) != nil {
+				if n.noteOutcome(ctx) != nil {
 					doubts.keep(&n)
 				}
 				return failed
@@ -91,7 +91,9 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 			n.takeBack(ctx)
 			return failed
 		}
-		if err := n.put(ctx, onceMark{Done: true}, storage.Condition{}); err != nil {
+		n.done = true
+		if err := n.noteOutcome(ctx); err != nil {
+			doubts.keep(&n)
 			return err
 		}
 		sweep.after(ctx)
@@ -105,6 +107,7 @@ type onceNote struct {
 	group, key, content, holder string
 	since                       int64    // of a keyed note
 	retried                     string   // the operator's decision by which this run begins
+	done                        bool     // this run has succeeded
 	unknown                     onceMark // of an earlier run whose effect may have happened, or of this one; else zero
 
 	mu     sync.Mutex // held during a renewal
@@ -122,6 +125,9 @@ type onceNote struct {
 // begin notes the beginning, unless the effect is done already, or may be.
 func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoubts) (done bool, err error) {
 	if by := doubts.of(n); by != nil {
+		if by.done {
+			return true, nil
+		}
 		if n.repeats(by.retried) {
 			return false, errUnknown()
 		}

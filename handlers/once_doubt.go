@@ -10,6 +10,14 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// noteOutcome notes that the effect of this run has happened, or may have.
+func (n *onceNote) noteOutcome(ctx context.Context) error {
+	if n.done {
+		return n.put(ctx, onceMark{Done: true}, storage.Condition{})
+	}
+	return n.noteUnknown(ctx)
+}
+
 // noteUnknown notes that the effect of this run may have happened. It fails while another run has the note, which may
 // still take it back.
 func (n *onceNote) noteUnknown(ctx context.Context) error {
@@ -31,8 +39,8 @@ func (n *onceNote) noteUnknown(ctx context.Context) error {
 	return nil // it is done, or its note says so already
 }
 
-// onceDoubts are the runs of unknown outcome whose notes this process could not write, by key: no delivery may run
-// again by a guess. The process goes on trying for a day. The time between two tries is so short that no
+// onceDoubts are the runs that are done, or of unknown outcome, and whose notes this process could not write, by key: no
+// delivery may run again, or by a guess. The process goes on trying for a day. The time between two tries is so short that no
 // copy in another process takes the note over meanwhile, once the store is back.
 type onceDoubts struct {
 	mu   sync.Mutex
@@ -43,7 +51,7 @@ func newOnceDoubts() *onceDoubts {
 	return &onceDoubts{kept: lru.New[*onceNote](onceSights, onceSights)}
 }
 
-// of returns the run of a message that is in doubt, or nil.
+// of returns the run of a message whose note could not be written, or nil.
 func (d *onceDoubts) of(n *onceNote) *onceNote {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,7 +81,7 @@ func (d *onceDoubts) noteAfter(wait time.Duration, n *onceNote, end time.Time) {
 		ctx, cancel := context.WithTimeout(context.Background(), onceNoting)
 		defer cancel()
 		switch {
-		case n.noteUnknown(ctx) == nil:
+		case n.noteOutcome(ctx) == nil:
 			d.forget(n)
 		case time.Now().Before(end): // else the store may have been closed for good
 			d.noteAfter(min(2*wait, onceLook), n, end)

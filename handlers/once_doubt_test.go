@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -87,6 +88,61 @@ func TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A process whose store fails knows that an effect has happened, and runs no copy of it. When the store is back, the
+// others know, too.
+func TestOnceKnowsASuccessThatCannotBeNoted(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []time.Duration{20 * time.Second, time.Minute, time.Hour} {
+		t.Run(outage.String(), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var away atomic.Bool
+				sick := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(_ context.Context, op storagetest.Op, do func() error) error {
+					if away.Load() {
+						return op.Fail(storage.ErrUnavailable)
+					}
+					return do()
+				})
+				u := newUnsure(t)
+				u.end = func(context.Context) error { away.Store(true); return nil }
+				first, other := u.process(sick), u.process(sick)
+				u.want("the first", first(""), handlers.Unavailable, 1)
+				time.Sleep(outage)
+				u.want("a copy while the store is away", first(""), handlers.Done, 1)
+				away.Store(false)
+				v := other("")
+				for began := time.Now(); v.Action == handlers.HandBack && time.Since(began) < time.Hour; v = other("") {
+					time.Sleep(v.After)
+				}
+				u.want("a copy in another process", v, handlers.Done, 1)
+			})
+		})
+	}
+}
+
+// The success of a run that goes on after the end of its context is noted when it comes.
+func TestOnceOfAGivenUpRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		id := channel.NewID()
+		var effect counted
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		err := once(ctx, s, "mails", id, func(ctx context.Context) error {
+			time.Sleep(time.Hour)
+			return effect.do(ctx)
+		})
+		if err != nil {
+			t.Errorf("the run that was given up: %v", err)
+		}
+		if err := once(t.Context(), s, "mails", id, effect.do); err != nil {
+			t.Errorf("a copy of what is done: %v", err)
+		}
+		effect.want(t, 1)
+	})
 }
 
 // A run whose note another process has taken over says itself that its effect may have happened. Its process runs no

@@ -208,13 +208,15 @@ func (d *Delivery) handling(ctx context.Context) context.Context {
 //   - Another message with the same ID is refused, as values.ErrContentDiffers.
 //   - When f fails, the note is taken back, and the next attempt begins at once.
 //   - When f returns [Poison] with [ReasonOutcomeUnknown], as package guard does, the note says so. Each copy goes to
-//     the poison queue, too, until an operator sends one back: that one runs f again. While the note can't be written,
-//     the process knows that of its last 4096 such messages, and goes on trying.
+//     the poison queue, too, until an operator sends one back: that one runs f again.
+//   - While that note, or the note that f is done, can't be written, the process knows so of its last 4096 such messages,
+//     and goes on trying.
 //
-// While f runs, the note begun is renewed every 10 seconds. When 25 seconds have passed without a renewal, f's context
-// ends. A copy takes over when its worker has seen the note unchanged for 35 seconds. The copy is delivered every 10
-// seconds, and takes no handler's place in between. Each worker that it is delivered to counts for itself, so with
-// several workers it may take some more deliveries. Both times are elapsed time on one machine; no wall clock decides.
+// While f runs, the note begun is renewed every 10 seconds, until f's context ends. That ends when 25 seconds have passed
+// without a renewal. The success of an f that goes on counts when it comes. A copy takes over when its worker has seen
+// the note unchanged for 35 seconds. The copy is delivered every 10 seconds, and takes no handler's place in between.
+// Each worker that it is delivered to counts for itself, so with several workers it may take some more deliveries. Both
+// times are elapsed time on one machine; no wall clock decides.
 //
 // One gap remains that no guard can close from this side. If the process dies after the effect and before the note, the
 // effect is repeated when a copy takes over. Give the outside world the message's ID where it can recognise a repeat;

@@ -79,7 +79,7 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	h.meters.attempt(done)
 	h.calls.keep(e.ID, done)
 	if ctx.Err() != nil {
-		return nil, h.say(ctx, done)
+		return nil, teller{h}.say(ctx, done)
 	}
 	return []channel.Message{done}, nil
 }
@@ -94,6 +94,7 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 	ctx = post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
+	defer teller{h}.silent(ctx, b)()
 	defer h.showSlow(b).Stop()
 	if lost := handlers.Contain(func() { done.Result, done.Effect, err = run(ctx, n, b) }); lost != nil {
 		err = lost

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process/internal/flow"
+	"github.com/millrace-go/millrace/storage"
 )
 
 const (
 	goesOnFor = 30 * time.Second // after which a begin comes again whose agent is at work here
+	silentFor = 5 * time.Second  // that a call outlives its context before its instance is told
 	wordTime  = 10 * time.Second // to send a word
 	wordFirst = time.Second      // to the second try
 	wordMost  = time.Minute      // between two tries
@@ -59,9 +60,12 @@ func (c *calls) keep(id string, m flow.Done) {
 	c.words.Add(id, m, len(id)+len(m.Result)+len(m.Error)+len(m.Echo)+256)
 }
 
-// say sends the word of a call for which nobody may wait any more, under the context that the call had. If the store
-// is away, it goes on trying when it has returned.
-func (h *host) say(ctx context.Context, m flow.Done) error {
+// teller sends the words of calls for which nobody may wait any more.
+type teller struct{ *host }
+
+// say sends the word of a call, under the context that the call had. While the store is away, it goes on trying, also
+// when it has returned.
+func (h teller) say(ctx context.Context, m flow.Done) error {
 	handling, ok := post.HandlingUnder(ctx)
 	if !ok {
 		return errors.New("process: an agent outside of a handler's context")
@@ -72,17 +76,34 @@ func (h *host) say(ctx context.Context, m flow.Done) error {
 	}
 	ctx = context.WithoutCancel(ctx)
 	err = h.send(ctx, e)
-	if err != nil && !call.Permanent(err) {
+	if err != nil && !unsendable(err) {
 		h.sayAgain(ctx, e, wordFirst, time.Now().Add(wordTries))
 	}
 	return err
 }
 
-func (h *host) sayAgain(ctx context.Context, e channel.Envelope, wait time.Duration, end time.Time) {
+// silent tells the instance if a call outlives its context. So the instance is kept while the call may succeed. The
+// call's end stops it.
+func (h teller) silent(ctx context.Context, b flow.Begin) (stop func()) {
+	if b.Undo > 0 || b.List { // the instance is kept as long as it undoes, and a list has no effect
+		return func() {}
+	}
+	ended := make(chan struct{})
+	unwatch := context.AfterFunc(ctx, func() {
+		select {
+		case <-ended:
+		case <-time.After(silentFor):
+			_ = h.say(ctx, flow.SilentOf(b))
+		}
+	})
+	return func() { close(ended); unwatch() }
+}
+
+func (h teller) sayAgain(ctx context.Context, e channel.Envelope, wait time.Duration, end time.Time) {
 	time.AfterFunc(wait, func() {
 		switch err := h.send(ctx, e); {
 		case err == nil:
-		case call.Permanent(err) || !time.Now().Before(end):
+		case unsendable(err) || !time.Now().Before(end):
 			h.registry.Logger().LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", h.name),
 				slog.String("instance", e.Subject), slog.Any("error", err))
 		default:
@@ -91,8 +112,13 @@ func (h *host) sayAgain(ctx context.Context, e channel.Envelope, wait time.Durat
 	})
 }
 
-func (h *host) send(ctx context.Context, e channel.Envelope) error {
-	ctx, cancel := call.Limit(ctx, wordTime)
+// unsendable reports that another try can't succeed.
+func unsendable(err error) bool {
+	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge)
+}
+
+func (h teller) send(ctx context.Context, e channel.Envelope) error {
+	ctx, cancel := context.WithTimeout(ctx, wordTime)
 	defer cancel()
 	outbox := h.registry.Channels().Outbox()
 	packed, err := outbox.Pack(ctx, e)

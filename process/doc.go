@@ -52,8 +52,9 @@
 //     it is, once.
 //  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
 //     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked. An
-//     agent that its worker has given up is heard when it ends. While the store is away, its process keeps the word,
-//     and doesn't call the agent again.
+//     agent that was given up is heard when it ends. While the store is away, its process keeps the word, and doesn't
+//     call the agent again. The instance is kept for a day while such a word may come; what comes later goes to the
+//     poison queue.
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.
@@ -75,9 +76,10 @@
 //     version is another one doesn't start. A worker that doesn't have an instance's version hands the message back.
 //  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
 //     step, unless that is known to have failed. A step that is run again has another one.
-//  15. All is bounded: the document (256 KiB), items at once, early signals (64), failures remembered, depth (8). A
-//     result that doesn't fit makes its step stuck, and nothing else. Beyond 128 KiB, steps that may be undone lie in
-//     rows, and come back for that.
+//  15. All is bounded: the document (256 KiB), items at once, failures remembered, depth (8). A result that doesn't fit
+//     makes its step stuck, and nothing else. Early signals have room of their own (64, of 48 KiB together), and one
+//     that finds none is refused. So a start always fits.
+//     Beyond 128 KiB, steps that may be undone lie in rows, and come back for that.
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
 //     at all documents, 500 at a time, and mends what the index has lost.

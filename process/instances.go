@@ -149,7 +149,9 @@ type refusing struct {
 // Check refuses it.
 func (r refusing) Check() error { return r.err }
 
-// Signal sends a message to the step of an instance that waits for its kind; see [Wait]. One that comes early is kept.
+// Signal sends a message to the step of an instance that waits for its kind; see [Wait]. One that comes early is kept:
+// 64 of them, of 48 KiB together. One for which there is no room is refused, and the error matches storage.ErrTooLarge.
+// Several that are sent at the same time may be found to be too large later, and go to the poison queue.
 func (x *Instances[S]) Signal(ctx context.Context, id string, m channel.Message) error {
 	if err := x.check(id); err != nil {
 		return err
@@ -164,7 +166,28 @@ func (x *Instances[S]) Signal(ctx context.Context, id string, m channel.Message)
 	if err != nil {
 		return x.wrap("signal", id, err)
 	}
+	if err := checkEarly(body, func() (flow.Instance, error) {
+		d, err := x.documents.Get(ctx, id, "")
+		return d.Value, err
+	}); err != nil {
+		return x.wrap("signal", id, err)
+	}
 	return x.send(ctx, flow.Signal{Plan: x.plan, ID: id, Sort: m.Kind(), Body: body})
+}
+
+// checkEarly refuses a signal that comes early and for which there is no room.
+func checkEarly(body jsontext.Value, look func() (flow.Instance, error)) error {
+	err := flow.KeepsEarly(body, func() (flow.Instance, error) {
+		d, err := look()
+		if errors.Is(err, storage.ErrNotFound) {
+			return flow.Instance{}, nil
+		}
+		return d, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", storage.ErrTooLarge, err)
+	}
+	return nil
 }
 
 // Cancel cancels an instance, for somebody and for a reason, which stand in its document. Steps that have not begun

@@ -98,6 +98,9 @@ func (o Operator) Signal(ctx context.Context, id string, kind channel.Kind, body
 	if err == nil {
 		err = checkID(id)
 	}
+	if err == nil {
+		err = checkEarly(body, func() (flow.Instance, error) { return o.look.document(ctx, id) })
+	}
 	if err != nil {
 		return Asked{}, o.look.wrap("signal", id, err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/process"
@@ -201,6 +202,61 @@ func TestEarlyIsBounded(t *testing.T) {
 		l.signal("i", "late")
 		if n := strings.Count(l.timeline("i"), "unheard test.goon.v1"); n != 3 {
 			l.t.Errorf("got %d notes of unheard signals, want 3\n%s", n, l.timeline("i"))
+		}
+	})
+}
+
+// fat is a signal of many bytes.
+type fat struct {
+	Text string `json:"text"`
+}
+
+func (fat) Kind() channel.Kind { return "test.fat.v1" }
+
+// Law 15. Early signals can't keep an instance from its start: those for which there is no room are refused when they
+// are sent, and by a worker if many are sent at the same time. A signal that its step waits for has all the room.
+func TestStartFitsBehindEarlySignals(t *testing.T) {
+	each(t, func(c *crew, p *process.Plan[note]) {
+		process.Wait(p, "fat", func(n note, f fat) note { return n.add(fmt.Sprint(len(f.Text))) })
+	}, func(l *lab) {
+		send := func(id string) error { return l.notes.Signal(l.t.Context(), id, fat{strings.Repeat("x", 42_000)}) }
+		refused := 0
+		for range 6 {
+			switch err := send("one by one"); {
+			case errors.Is(err, storage.ErrTooLarge) && strings.Contains(err.Error(), "send the signal again"):
+				refused++
+			case err != nil:
+				l.t.Error(err)
+			}
+			l.app.Drain()
+		}
+		if refused != 5 {
+			l.t.Errorf("%d of 6 early signals are refused, want 5", refused)
+		}
+		if _, err := l.operator("ada", "").Signal(l.t.Context(), "one by one", fat{}.Kind(), []byte(`{"text":"`+strings.Repeat("x", 42_000)+`"}`)); !errors.Is(err, storage.ErrTooLarge) {
+			l.t.Errorf("an operator's: got %v", err)
+		}
+		l.app.Stop()
+		for range 6 {
+			l.ok(send("together"))
+		}
+		l.app.Start()
+		l.app.Drain()
+		reasons := make([]string, 5)
+		for i := range reasons {
+			reasons[i] = "plan: too many early signals"
+		}
+		l.wantPoison(reasons...)
+		for _, id := range []string{"one by one", "together", "none"} {
+			l.ok(l.notes.Start(l.t.Context(), id, note{Did: []string{strings.Repeat("s", 190_000)}}))
+			l.app.Drain()
+			if id == "none" {
+				l.ok(send(id))
+				l.app.Drain()
+			}
+			if s := l.get(id); s.Status != process.Completed {
+				l.t.Errorf("%s: got %s, want completed\n%s", id, s.Status, l.timeline(id))
+			}
 		}
 	})
 }

@@ -71,8 +71,9 @@ func (p *Plan[S]) Within(d time.Duration) {
 	p.plan.Within = d
 }
 
-// Retention is how long an instance is kept that has ended well; one that has not is kept three times as long. After
-// that its ID is known for another 30 days. Defaults to 30 days.
+// Retention is how long an instance is kept that has ended well; one that has not is kept three times as long. While an
+// agent may still succeed, it is kept, too: for an hour and the longest [Step.Try], or for two days and that if an
+// attempt has not answered. After that its ID is known for another 30 days. Defaults to 30 days.
 func (p *Plan[S]) Retention(d time.Duration) {
 	if d <= 0 {
 		p.plan.Fault("the plan %s: Retention is %v; want a positive time", p.plan.Name, d)
@@ -180,6 +181,9 @@ func (s *Step[S, I, R]) Attempts(n int) *Step[S, I, R] {
 func (s *Step[S, I, R]) Backoff(d time.Duration) *Step[S, I, R] {
 	s.fits("Backoff", flow.Do, flow.Each)
 	s.positive("Backoff", float64(d))
+	if d > channel.MaxDelay {
+		s.plan.plan.Fault("step %s: Backoff is %v; want at most ten years", s.node.Name, d)
+	}
 	s.node.Backoff = d
 	return s
 }

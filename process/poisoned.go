@@ -20,7 +20,7 @@ func givenUp(_ *channel.Envelope, b flow.Begin, why handlers.Poisoned) []channel
 	}
 	return []channel.Message{flow.Done{
 		Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List,
-		Outcome: outcome, Error: poisonedText(why), Began: why.First, Ended: why.Last, Echo: b.Input,
+		Outcome: outcome, Error: poisonedText(why), Began: why.First, Ended: why.Last, Echo: b.Input, Unheard: b.Undo == 0 && !b.List,
 	}}
 }
 

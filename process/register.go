@@ -305,6 +305,10 @@ func (h *host) fold(id string, v flow.Instance, e *channel.Envelope, m any) (flo
 		return v, nil, handlers.Poison("started with another input", fmt.Errorf("process: %s %s: %w", h.name, id, err))
 	case errors.Is(err, flow.ErrTooLarge):
 		return v, nil, handlers.Poison("document too large", fmt.Errorf("process: %s %s: %w", h.name, id, err))
+	case errors.Is(err, flow.ErrEarly):
+		return v, nil, handlers.Poison("too many early signals", fmt.Errorf("process: %s %s: %w", h.name, id, err))
+	case errors.Is(err, flow.ErrPurged):
+		return v, nil, handlers.Poison("success of a purged instance", fmt.Errorf("process: %s %s: %w", h.name, id, err))
 	case err != nil:
 		return v, nil, fmt.Errorf("process: %s %s: %w", h.name, id, err)
 	case !changed:

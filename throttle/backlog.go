@@ -19,6 +19,7 @@ const backlogName = "backlog"
 
 const (
 	leastEvery = time.Second
+	mostEvery  = time.Hour
 	maxWait    = 5 * time.Minute // of what a refusal advises
 	logEvery   = time.Minute     // about a queue that can't be read
 )
@@ -50,12 +51,12 @@ type Backlog struct {
 	// as it does. Defaults to 1.
 	Doors int
 
-	// Every is the least time between two looks at the queue, a second at least. While no request comes, the door
-	// doesn't look. Defaults to 5 seconds.
+	// Every is the least time between two looks at the queue, a second to an hour. While no request comes, the
+	// door doesn't look. Defaults to 5 seconds.
 	Every time.Duration
 
-	// Trust is how long a look counts when no other succeeds. Then the door lets everything through. At least twice
-	// Every. Defaults to 6 times Every.
+	// Trust is how long a look counts when no other succeeds. Then the door lets everything through. Twice Every
+	// to 366 days. Defaults to 6 times Every.
 	Trust time.Duration
 }
 
@@ -69,8 +70,8 @@ func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
 	if limited != (b.Queue != nil) {
 		wrong("a limit needs a Queue, and a Queue needs Hard, Soft or Within")
 	}
-	if b.Hard < 0 || b.Soft < 0 || b.Within < 0 {
-		wrong("Hard is %d, Soft %d, Within %v; want none of them negative", b.Hard, b.Soft, b.Within)
+	if b.Hard < 0 || b.Soft < 0 || b.Within < 0 || b.Within > maxPer {
+		wrong("Hard is %d, Soft %d, Within %v; want none of them negative, and Within up to %v", b.Hard, b.Soft, b.Within, maxPer)
 	}
 	if b.Defer < 0 || b.Defer > maxDefer || b.Defer > 0 && b.Within == 0 {
 		wrong("Defer is %v, and Within %v; want 0 to %v, and Within where there is Defer", b.Defer, b.Within, maxDefer)
@@ -88,9 +89,10 @@ func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
 	}
 	b.Low = slices.Clone(b.Low)
 	b.Doors, b.Every = cmp.Or(b.Doors, 1), cmp.Or(b.Every, 5*time.Second)
-	b.Trust = cmp.Or(b.Trust, 6*b.Every)
-	if b.Doors < 1 || b.Every < leastEvery || b.Trust < 2*b.Every {
-		wrong("Doors is %d, Every %v, Trust %v; want 1 at least, %v at least, and twice Every at least", b.Doors, b.Every, b.Trust, leastEvery)
+	if b.Doors < 1 || b.Every < leastEvery || b.Every > mostEvery {
+		wrong("Doors is %d, Every %v; want 1 at least, and %v to %v", b.Doors, b.Every, leastEvery, mostEvery)
+	} else if b.Trust = cmp.Or(b.Trust, 6*b.Every); b.Trust < 2*b.Every || b.Trust > maxPer {
+		wrong("Trust is %v; want twice Every, %v, to %v", b.Trust, 2*b.Every, maxPer)
 	}
 	return b, together(faults...)
 }

@@ -24,7 +24,7 @@ type Raise struct {
 	// highest bound that is exceeded. At least one.
 	Bounds []Bound
 
-	// Every is the time between two looks at the queues, a second at least. Defaults to 5 seconds.
+	// Every is the time between two looks at the queues, a second to an hour. Defaults to 5 seconds.
 	Every time.Duration
 
 	// Calm is how long a queue must be within a bound before the level falls below that of the bound. Defaults to a
@@ -61,8 +61,8 @@ func (r Raise) withDefaults() (Raise, error) {
 		bounds[i] = b
 	}
 	r.Bounds, r.Every, r.Calm = bounds, cmp.Or(r.Every, 5*time.Second), cmp.Or(r.Calm, time.Minute)
-	if r.Every < leastEvery || r.Calm < r.Every {
-		wrong("Every is %v and Calm %v; want %v at least, and Every at least", r.Every, r.Calm, leastEvery)
+	if r.Every < leastEvery || r.Every > mostEvery || r.Calm < r.Every || r.Calm > maxPer {
+		wrong("Every is %v and Calm %v; want %v to %v, and Every to %v", r.Every, r.Calm, leastEvery, mostEvery, maxPer)
 	}
 	if r.Logger == nil {
 		r.Logger = slog.New(slog.DiscardHandler)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,8 @@ func TestFollowCostsAndEnds(t *testing.T) {
 		"a negative bound":      {Bounds: []throttle.Bound{{Queue: "orders", Age: -1}}},
 		"no such level":         {Bounds: []throttle.Bound{{Queue: "orders", Waiting: 1, Level: 4}}},
 		"looks too often":       {Bounds: []throttle.Bound{bound}, Every: time.Millisecond},
+		"looks never":           {Bounds: []throttle.Bound{bound}, Every: math.MaxInt64, Calm: math.MaxInt64},
+		"an endless calm":       {Bounds: []throttle.Bound{bound}, Calm: math.MaxInt64},
 		"no calm":               {Bounds: []throttle.Bound{bound}, Calm: time.Second},
 		"too many":              {Bounds: make([]throttle.Bound, 33)},
 	} {

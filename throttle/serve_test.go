@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
 )
@@ -478,6 +480,25 @@ func TestFaults(t *testing.T) {
 	}
 	d := newDoor(t, throttle.Config{})
 	want(t, "without quotas", admitted(t, d, "a", 100, throttle.Spent), 100)
+}
+
+// No time that a door is given is so long that a multiple of it is short.
+func TestLongTimesOfABacklog(t *testing.T) {
+	t.Parallel()
+	const most, year = time.Duration(math.MaxInt64), 366 * 24 * time.Hour
+	q := worldtest.OpenStore(t, worldtest.Virtual).Queue("orders")
+	for _, b := range []throttle.Backlog{{Hard: 1, Every: most}, {Hard: 1, Every: most / 3}, {Hard: 1, Trust: most}, {Within: most}, {Within: year + 1}} {
+		b.Queue = q
+		if _, err := throttle.NewDoor("test", throttle.Config{Backlog: b}); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("%+v: got %v", b, err)
+		}
+	}
+	for _, b := range []throttle.Backlog{{Hard: 1, Every: time.Hour}, {Hard: 1, Trust: year}, {Within: year}} {
+		b.Queue = q
+		if _, err := throttle.NewDoor("test", throttle.Config{Backlog: b}); err != nil {
+			t.Errorf("%+v: got %v", b, err)
+		}
+	}
 }
 
 // Refused answers for a program, and may use the Refusal.

@@ -369,6 +369,14 @@ func outcomesInDoubt() []mutant {
 			test: "TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted",
 		},
 		{
+			name: "a process forgets a success that it could not note",
+			file: "handlers/once.go",
+			old:  "			doubts.keep(&n)\n			return err\n",
+			new:  "			return err\n",
+			by:   "handlers",
+			test: "TestOnceKnowsASuccessThatCannotBeNoted",
+		},
+		{
 			name: "an unknown outcome is noted only when a copy comes",
 			file: "handlers/once_doubt.go",
 			old:  "	d.noteAfter(onceAgain, n, time.Now().Add(onceTries))\n",

@@ -18,6 +18,8 @@ import (
 var (
 	ErrOtherInput = errors.New("the instance was started with another input")
 	ErrTooLarge   = errors.New("the document of the instance would be too large")
+	ErrEarly      = errors.New("the signal comes early, and there is no room for it beside the others that do")
+	ErrPurged     = errors.New("an agent has succeeded after its instance was purged, and nothing can take that back")
 )
 
 // A Reply is an event of the program: the answer to an Ask, or what a Wait waits for.
@@ -37,6 +39,7 @@ type turn struct {
 	out  []channel.Message
 
 	next    []*Node // to be begun
+	refused error   // why the message is not taken
 	touched bool    // the document has changed
 	undoes  bool    // a success is taken back, whatever room that takes meanwhile
 	moved   bool    // the index shows something else
@@ -49,7 +52,11 @@ type turn struct {
 func (p *Plan) Advance(id string, d *Instance, m any, now time.Time) (out []channel.Message, changed bool, err error) {
 	t := &turn{plan: p, id: id, doc: d, now: now}
 	before := d.size()
-	if err := t.take(m); err != nil || !t.touched {
+	err = t.take(m)
+	if err == nil {
+		err = t.refused
+	}
+	if err != nil || !t.touched {
 		return nil, false, err
 	}
 	for t.run(); (scopes{t}).unwind(); {
@@ -95,11 +102,21 @@ func (t *turn) take(m any) error {
 		return ErrOtherInput
 	case starts && !d.began():
 		t.start(start)
-	case starts, d.Purged:
+	case d.Purged:
+		return d.missed(m)
+	case starts:
 	case d.began():
 		t.advance(m)
 	default:
 		t.early(m)
+	}
+	return nil
+}
+
+// missed refuses a success that nobody had heard of when the instance was purged.
+func (d *Instance) missed(m any) error {
+	if done, ok := m.(Done); ok && done.Outcome == OK && done.Undo == 0 && slices.Contains(d.Unheard, PathRun(done.Path, done.Run)) {
+		return ErrPurged
 	}
 	return nil
 }
@@ -203,6 +220,16 @@ func (t *turn) done(m Done) {
 	if !ok {
 		return // it has left the document, or was never in it
 	}
+	if m.Unheard && !s.ev.Unheard {
+		s.ev.Unheard, t.touched = true, true
+		if t.doc.over() && t.doc.Parent != nil {
+			p := t.doc.Parent
+			t.send(SilentOf(Begin{Plan: m.Plan, ID: p.ID, Path: p.Path, Run: p.Run}))
+		}
+	}
+	if m.Outcome == Silent {
+		return
+	}
 	s.foundWord(m)
 	switch {
 	case m.Outcome == Halted || m.Outcome == Moving:
@@ -301,7 +328,7 @@ func (t *turn) end(s Status) {
 		t.tellParent(true)
 		return
 	}
-	clock{t}.keepUntil(t.now.Add(t.plan.keep(s)))
+	clock{t}.keepUntil(t.now.Add(clock{t}.kept()))
 }
 
 // tellParent sends the word of a part that has ended, with its results or without.
@@ -310,6 +337,7 @@ func (t *turn) tellParent(results bool) {
 	m := Done{Plan: t.plan.Name, ID: d.Parent.ID, Path: d.Parent.Path, Run: d.Parent.Run, Outcome: OK, Error: d.Msg, Undo: d.UndoFor, Began: d.Created, Ended: t.now}
 	i := d.Parent.Index
 	m.Item = &i
+	m.Unheard = slices.ContainsFunc(d.Events, (*Event).awaits)
 	switch {
 	case d.UndoFor > 0:
 	case d.Final == Canceled:

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -60,6 +61,8 @@ func (o opening) ask() {
 	o.send(post.Wrapped{Message: m, ReplyTo: address(o.plan.Name, o.id, o.n.Path, o.ev.Run)})
 }
 
+const lastYear = 9999 // that a document can hold
+
 func (o opening) sleep() {
 	var until time.Time
 	err := o.user(func(state any) error { until = o.n.Until(state, o.now); return nil })
@@ -67,6 +70,8 @@ func (o opening) sleep() {
 	switch {
 	case err != nil:
 		o.halt(haltBegin, err.Error())
+	case until.Year() > lastYear:
+		o.halt(haltBegin, fmt.Sprintf("it is to sleep until the year %d; want at most %d", until.Year(), lastYear))
 	case !until.After(o.now):
 		o.take(nil, nil)
 	default:

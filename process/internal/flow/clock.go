@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -90,12 +91,54 @@ func (c clock) reach(x time.Time) time.Time {
 	return x
 }
 
-// keep is how long an instance is kept that has ended.
-func (p *Plan) keep(final Status) time.Duration {
-	if final == Completed {
-		return p.Retention
+// How long an instance is kept at least, beside the longest Try of its agents. An attempt may be given up, or lose its
+// message, and still succeed; one that nobody has heard of may take longer.
+const (
+	leastRetention   = time.Hour
+	unheardRetention = 48 * time.Hour // a worker tells of it for a day, and an undo has another
+)
+
+// kept is how long the instance is kept that has ended.
+func (c clock) kept() time.Duration {
+	d, least := c.plan.Retention, leastRetention
+	if c.doc.Final != Completed {
+		d = times(3, d)
 	}
-	return 3 * p.Retention
+	if slices.ContainsFunc(c.doc.Events, (*Event).awaits) {
+		least = unheardRetention
+	}
+	return max(d, plus(least, c.plan.whole.longest))
+}
+
+// plus and times are for durations that a program has chosen: what is too long becomes the longest.
+func plus(a, b time.Duration) time.Duration {
+	if b > math.MaxInt64-a {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func times(n, d time.Duration) time.Duration {
+	if d > math.MaxInt64/n {
+		return math.MaxInt64
+	}
+	return n * d
+}
+
+// awaits reports that the step has ended with an attempt that nobody has heard of, and that may still succeed.
+func (e *Event) awaits() bool {
+	x := e.Fan
+	return !e.open() && (e.unknown() || e.Unheard || x != nil && !x.Paged && x.atWork() > 0)
+}
+
+// unheard returns the steps whose own agents may still succeed.
+func (d *Instance) unheard() (steps []string) {
+	for _, ev := range d.Events {
+		if x := ev.Fan; ev.awaits() && (ev.Verb == Do || ev.Verb == Each && !x.Paged) {
+			steps = append(steps, PathRun(ev.ID, ev.Run))
+		}
+	}
+	return steps
 }
 
 // keepUntil sends the alarm at which the instance's retention is over.
@@ -115,9 +158,9 @@ func (c clock) purge(m Alarm) {
 	if !d.over() {
 		return
 	}
-	until := d.Ended.Add(c.plan.keep(d.Final))
+	until := d.Ended.Add(c.kept())
 	if slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.undoing() }) {
-		until = m.At.Add(c.plan.keep(d.Final))
+		until = m.At.Add(c.kept())
 	}
 	if until.After(m.At) {
 		c.keepUntil(until)
@@ -125,7 +168,7 @@ func (c clock) purge(m Alarm) {
 	}
 	*d = Instance{
 		Plan: d.Plan, Version: d.Version, Print: d.Print, Status: d.Final, Final: d.Final, Created: d.Created, Ended: d.Ended, Digest: d.Digest,
-		Seq: d.Seq + 1, Purged: true,
+		Seq: d.Seq + 1, Purged: true, Unheard: d.unheard(),
 	}
 	c.touched = true
 	c.send(Record{Plan: c.plan.Name, ID: c.id, Forget: true})

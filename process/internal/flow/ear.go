@@ -2,6 +2,7 @@ package flow
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -42,13 +43,41 @@ func (e ear) signal(m Signal) {
 
 // keep keeps a signal for a step that is not there yet.
 func (e ear) keep(m Signal) {
+	d, x := e.doc, e.early(m)
+	if d.earlySize()+x.size() > earlyRoom {
+		e.refused = ErrEarly
+		return
+	}
 	e.touched = true
-	d := e.doc
 	if len(d.Early) == maxEarly {
 		e.unheard(d.Early[0], "")
 		d.Early = slices.Delete(d.Early, 0, 1)
 	}
-	d.Early = append(d.Early, e.early(m))
+	d.Early = append(d.Early, x)
+}
+
+// smallSignal is the largest body that fits in the room of early signals whatever others of its kind there are.
+const smallSignal = 512
+
+// KeepsEarly refuses a signal that comes early and for which there is no room. look reads the document of its instance.
+// It is not called for a small signal.
+func KeepsEarly(body jsontext.Value, look func() (Instance, error)) error {
+	if len(body) <= smallSignal {
+		return nil
+	}
+	d, err := look()
+	if err != nil { // the store may be away, and a spool keep the signal: whoever folds it decides
+		return nil
+	}
+	if d.over() || d.Final != "" || (Early{Body: body}).size()+d.earlySize() <= earlyRoom {
+		return nil
+	}
+	for _, ev := range d.Events {
+		if ev.Verb == Wait && ev.open() {
+			return nil // it may be the one
+		}
+	}
+	return fmt.Errorf("%w: %d bytes, of %d that are left; send the signal again when the instance waits for it", ErrEarly, len(body), max(0, earlyRoom-d.earlySize()))
 }
 
 func (e ear) early(m Signal) Early {

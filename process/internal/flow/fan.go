@@ -132,7 +132,7 @@ func chunks(items []jsontext.Value, most int) (pages [][]jsontext.Value) {
 }
 
 // atWork is how many items, children or pages are at work.
-func (f fan) atWork() int { return f.ev.Fan.Next - (f.ev.Fan.N - f.ev.Fan.Left) }
+func (f *Fan) atWork() int { return f.Next - (f.N - f.Left) }
 
 // atOnce is how many of them may be.
 func (f fan) atOnce() int {
@@ -150,7 +150,7 @@ func (f fan) atOnce() int {
 // more begins as many items as may be at work.
 func (f fan) more() {
 	ev, x := f.ev, f.ev.Fan
-	for most := f.atOnce(); ev.goesOn() && ev.Ending == "" && x.Next < x.N && f.atWork() < most; {
+	for most := f.atOnce(); ev.goesOn() && ev.Ending == "" && x.Next < x.N && x.atWork() < most; {
 		i := x.Next
 		if x.Paged {
 			x.Next++
@@ -436,7 +436,7 @@ func (f fan) ended() {
 	ev, x := f.ev, f.ev.Fan
 	open := x.Left
 	if ev.Ending != "" && !x.Paged {
-		open = f.atWork() // the others were never begun
+		open = x.atWork() // the others were never begun
 	}
 	switch {
 	case !ev.goesOn() || open > 0 || x.Listing && ev.Ending == "":

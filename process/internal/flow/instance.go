@@ -69,10 +69,11 @@ type Instance struct {
 	Notes   []Note         `json:"notes,omitempty"`   // what operators did, and what came too late
 	Going   bool           `json:"going,omitzero"`    // a page that was told to begin before its start came
 	UndoFor int            `json:"undofor,omitzero"`
-	Told    bool           `json:"told,omitzero"`    // a part has told its parent that it is stuck
-	Trailed int            `json:"trailed,omitzero"` // ended steps that have left for the trail
-	Shelf   []Shelved      `json:"shelf,omitempty"`  // steps in the trail that may be needed again
-	Purged  bool           `json:"purged,omitzero"`  // only this tombstone is left
+	Told    bool           `json:"told,omitzero"`     // a part has told its parent that it is stuck
+	Trailed int            `json:"trailed,omitzero"`  // ended steps that have left for the trail
+	Shelf   []Shelved      `json:"shelf,omitempty"`   // steps in the trail that may be needed again
+	Purged  bool           `json:"purged,omitzero"`   // only this tombstone is left
+	Unheard []string       `json:"unheard,omitempty"` // of a tombstone: steps with an attempt that might still succeed
 }
 
 // began reports that the start has come.
@@ -115,6 +116,7 @@ type Event struct {
 	Branch     int            `json:"branch,omitzero"`
 	Failed     int            `json:"failed,omitzero"`      // children that didn't end well; never cleared
 	Late       int            `json:"late,omitzero"`        // successes that came after the end
+	Unheard    bool           `json:"unheard,omitzero"`     // an attempt was given up, or one in a part, and may still succeed
 	Lost       []string       `json:"lost,omitempty"`       // words for it that are in the poison queue
 	StuckParts []StuckPart    `json:"stuckparts,omitempty"` // parts of the step that have said so
 }

@@ -108,6 +108,9 @@ func (k *keeper) foldLive(id string, m any, now time.Time) (out []channel.Messag
 // check holds what is true after each message. wasOver says that the instance had ended before.
 func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Message) {
 	k.sizes = max(k.sizes, d.size())
+	if n := d.earlySize(); n > earlyRoom {
+		k.fault("%s: early signals take %d bytes", id, n)
+	}
 	for _, ev := range d.Events {
 		if f := ev.Fan; f != nil {
 			bytes := sizeOf(f.Rest)
@@ -140,7 +143,7 @@ func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Messa
 	if d.Status == Undoing && !fetches && !slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.open() || ev.undoing() }) {
 		k.fault("%s is undoing, and waits for nothing: %s", id, encoded(d))
 	}
-	if size, real := d.size(), len(k.docs[id]); real > 2*size+1000 {
+	if size, real := d.size()+d.earlySize(), len(k.docs[id]); real > 2*size+1000 {
 		k.fault("%s: its size is taken for %d bytes, and is %d", id, size, real)
 	}
 	if !d.over() {

@@ -42,7 +42,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 		t.Errorf("a start: got %v", err)
 	}
 	_, _, err = w.keeper.fold("o1", Signal{Plan: "plan", ID: "o1", Sort: "early", Body: big(MaxSize).Result}, w.now)
-	if !errors.Is(err, ErrTooLarge) {
+	if !errors.Is(err, ErrEarly) {
 		t.Errorf("a signal: got %v", err)
 	}
 	w.run(2 * time.Hour)
@@ -126,6 +126,35 @@ func TestEarlySignalsAreBounded(t *testing.T) {
 	if d := w.doc(); len(d.Notes) > maxNotes || d.Status != Completed {
 		t.Errorf("got %d notes, %s", len(d.Notes), d.Status)
 	}
+}
+
+// Law 15: early signals have room of their own, whatever room the state takes. One that finds none is refused, and
+// changes nothing. Small ones always find some.
+func TestRoomOfEarlySignals(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(p *Plan) { wait(p, p.Root, "w", "other"); wait(p, p.Root, "v", "signal") })
+	signal := func(bytes int) error {
+		_, _, err := w.keeper.fold("o1", Signal{Plan: "plan", ID: "o1", Sort: "signal", Body: text(bytes)}, w.now)
+		return err
+	}
+	if err := signal(42_000); err != nil {
+		t.Fatal(err)
+	}
+	before := string(w.keeper.docs["o1"])
+	if err := signal(42_000); !errors.Is(err, ErrEarly) || string(w.keeper.docs["o1"]) != before {
+		t.Errorf("another one: got %v", err)
+	}
+	if _, _, err := w.keeper.fold("o1", Start{Plan: "plan", ID: "o1", State: jsontext.Value("[" + string(text(192<<10)) + "]")}, w.now); err != nil {
+		t.Errorf("the start of a large state: %v", err)
+	}
+	if n := maxEarly * (Early{Body: text(smallSignal)}).size(); n > earlyRoom {
+		t.Errorf("%d small signals take %d bytes, of %d", maxEarly, n, earlyRoom)
+	}
+}
+
+// text is a text in JSON, of so many bytes.
+func text(bytes int) jsontext.Value {
+	return jsontext.Value(`"` + strings.Repeat("x", bytes-2) + `"`)
 }
 
 // Law 15: depth, names and the like are bounded where the plan is made, and all faults are told together.

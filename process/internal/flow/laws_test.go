@@ -3,6 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -355,6 +356,87 @@ func TestFailureEndsTheParent(t *testing.T) {
 	w.run(Grace)
 	w.want(Aborted, "bad", "good")
 	if d := w.doc(); d.Msg != "no" || d.find("01").Failed != 1 || d.find("01.03.01").Status != Canceled {
+		t.Errorf("got %s", encoded(d))
+	}
+}
+
+// Laws 1 and 5: an instance is kept while an agent may still succeed, whatever its retention. A later success is
+// refused, and not ignored.
+func TestRetentionWaitsForAgents(t *testing.T) {
+	t.Parallel()
+	short := func(p *Plan) {
+		three(p)
+		p.Retention = time.Minute
+		for _, n := range p.nodes {
+			n.Within = time.Minute
+		}
+	}
+	hung := func(t *testing.T, after time.Duration) (*world, Done) {
+		w := newWorld(t, short)
+		w.agents["charge"] = hang
+		w.start()
+		w.run(after)
+		return w, answering(w.begin("charge"), did("r1"))
+	}
+	for _, after := range []time.Duration{270 * time.Second, 47 * time.Hour} {
+		w, late := hung(t, after)
+		w.give("o1", late)
+		w.run(time.Minute)
+		if !slices.Contains(w.journal, "undo charge") || w.doc().Purged {
+			t.Errorf("a success after %v: got %q and %s, want it undone", after, w.journal, encoded(w.doc()))
+		}
+		w.run(49 * time.Hour)
+		if !w.doc().Purged {
+			t.Errorf("it stays: %s", encoded(w.doc()))
+		}
+	}
+	w, late := hung(t, 50*time.Hour)
+	d := w.doc()
+	if !d.Purged {
+		t.Fatalf("it stays for ever: %s", encoded(d))
+	}
+	if _, _, err := w.keeper.whole.Advance("o1", d, late, w.now); !errors.Is(err, ErrPurged) {
+		t.Errorf("got %v, want that it is refused", err)
+	}
+}
+
+// Law 1: no retention is so long that it is over at once.
+func TestLongRetention(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(p *Plan) { three(p); p.Retention = math.MaxInt64 / 2 })
+	w.agents["ship"] = fails(9, Refused)
+	w.start()
+	w.run(100 * 365 * 24 * time.Hour)
+	if d := w.doc(); d.Purged || d.Status != Aborted {
+		t.Errorf("got %s", encoded(d))
+	}
+}
+
+// Law 6: a delay of any length can be sent. It never gets shorter with more failures.
+func TestLongBackoff(t *testing.T) {
+	t.Parallel()
+	for _, backoff := range []time.Duration{1, time.Hour, 1<<44 + 1, channel.MaxDelay, math.MaxInt64} {
+		w := newWorld(t, three)
+		s, _ := (&turn{plan: w.keeper.whole, id: "o1"}).step(&Event{ID: "01"})
+		s.n.Backoff = backoff
+		least := min(backoff, channel.MaxDelay) / 2
+		for failed := range 70 {
+			if d := (pace{s}).delay(Done{}, failed); d < least || d > channel.MaxDelay {
+				t.Errorf("Backoff %v, %d failures: got %v, want %v to %v", backoff, failed, d, least, channel.MaxDelay)
+			}
+		}
+	}
+}
+
+// Law 6: a time that no document can hold makes the step stuck, and not the instance unreadable.
+func TestSleepBeyondAllTimes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(p *Plan) {
+		sleep(p, p.Root, "sleep", 0).Until = func(any, time.Time) time.Time { return time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC) }
+	})
+	w.start()
+	w.run(time.Hour)
+	if d := w.doc(); d.Status != Stuck || !strings.Contains(d.Events[0].Msg, "year 10000") {
 		t.Errorf("got %s", encoded(d))
 	}
 }

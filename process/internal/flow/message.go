@@ -74,6 +74,7 @@ const (
 	Lost      = "lost"     // unknown: the word for it is in the poison queue
 	Halted    = "stuck"    // of a child: it hasn't ended, and somebody must act
 	Moving    = "moving"   // of a child: somebody has
+	Silent    = "silent"   // not yet: the attempt outlives its time, and may still succeed
 )
 
 // Done says how an attempt at a step ended, or a child.
@@ -94,13 +95,19 @@ type Done struct {
 	Began   time.Time      `json:"began,omitzero"` // by the agent's clock, as Ended
 	Ended   time.Time      `json:"ended,omitzero"`
 	Worker  string         `json:"worker,omitempty"`
-	Echo    jsontext.Value `json:"echo,omitempty"` // of fans: the item, where it may be needed again
+	Echo    jsontext.Value `json:"echo,omitempty"`   // of fans: the item, where it may be needed again
+	Unheard bool           `json:"unheard,omitzero"` // an attempt was given up, and may still succeed
 
 	Results []jsontext.Value `json:"results,omitempty"` // of a page
 	Failed  int              `json:"failed,omitzero"`   // of a page: items that failed
 	Sort    channel.Kind     `json:"kind,omitempty"`    // of an event that is lost: its kind
 	At      time.Time        `json:"at,omitzero"`       // of an alarm that is lost: its time
 	Seq     uint64           `json:"seq,omitzero"`      // of a child that is stuck, or moves again: orders these words
+}
+
+// SilentOf says that an attempt outlives its time. It is no attempt's end, also to a program that doesn't know it.
+func SilentOf(b Begin) Done {
+	return Done{Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: -1, Outcome: Silent, Unheard: true}
 }
 
 // Kind is the kind of the plan's completions.

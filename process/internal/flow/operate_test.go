@@ -134,8 +134,11 @@ func (s *sim) afterwards() {
 	if _, _, err := s.keeper.fold("o1", start, s.now); err == nil {
 		s.fault("another start is taken after the end")
 	}
+	if m := (Done{Plan: "plan", ID: "o1", Path: "01", Outcome: OK, Attempt: 1}); len(d.Unheard) == 0 {
+		s.again("o1", m, s.now)
+	}
 	for _, m := range []any{
-		Done{Plan: "plan", ID: "o1", Path: "01", Outcome: OK, Attempt: 1}, Alarm{Plan: "plan", ID: "o1", At: s.now},
+		Alarm{Plan: "plan", ID: "o1", At: s.now},
 		Act{Plan: "plan", ID: "o1", Do: ActCancel}, Signal{Plan: "plan", ID: "o1", Sort: "signal.any"},
 	} {
 		s.again("o1", m, s.now)

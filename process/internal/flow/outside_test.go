@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"container/heap"
 	"fmt"
 	"strings"
 	"time"
@@ -44,22 +45,19 @@ type outside struct {
 	bad     map[string]bool // documents with a step that has said no, or was late
 }
 
-// agent works on a begin.
-func (o *outside) agent(b Begin) {
+// agent works on a begin. One that has waited, or is a copy, asks the document first.
+func (o *outside) agent(b Begin, asks bool) {
 	part := o.plan.Find(b.Part)
 	n := part.Node(b.Path)
 	o.checkBegin(b)
+	if d := o.keeper.get(b.ID); o.gone[TopID(b.ID)] || asks && d.Knows(b) && !d.Wants(b) {
+		return
+	}
 	if (b.Attempt > 1 || o.chance(20)) && b.Undo == 0 && !o.keeper.get(b.ID).Wants(b) {
 		o.log("  nobody wants %s %s any more", b.ID, b.Name)
 		return
 	}
-	done := Done{
-		Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Outcome: OK,
-		Began: o.now, Ended: o.now, Worker: "w",
-	}
-	if b.Item != nil && b.Undo == 0 {
-		done.Echo = b.Input
-	}
+	done := o.word(b)
 	fate := o.rng.IntN(100)
 	if o.kind {
 		fate = 0
@@ -76,6 +74,10 @@ func (o *outside) agent(b Begin) {
 		done.Outcome, done.Error = Never, "never"
 	case fate < 94 && !n.Forever:
 		o.log("  the agent of %s %s hangs", b.ID, b.Name)
+		if o.brief && b.Undo == 0 && !b.List {
+			o.enqueue(SilentOf(b), o.now.Add(n.Try))
+			heap.Push(&o.bag, &letter{m: woken(b), at: o.soon(40 * time.Hour), number: o.count*1000 + len(o.bag)})
+		}
 		return
 	}
 	switch {
@@ -89,6 +91,28 @@ func (o *outside) agent(b Begin) {
 	default:
 		o.do(n, b, &done)
 	}
+	o.tell(b, done)
+}
+
+// succeed has the effect of an agent that hung.
+func (o *outside) succeed(b Begin) {
+	done := o.word(b)
+	o.do(o.plan.Find(b.Part).Node(b.Path), b, &done)
+	o.tell(b, done)
+}
+
+func (o *outside) word(b Begin) Done {
+	done := Done{
+		Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Outcome: OK,
+		Began: o.now, Ended: o.now, Worker: "w",
+	}
+	if b.Item != nil && b.Undo == 0 {
+		done.Echo = b.Input
+	}
+	return done
+}
+
+func (o *outside) tell(b Begin, done Done) {
 	o.log("  the agent of %s %s (attempt %d, undo %d): %s %s %s", b.ID, b.Name, b.Attempt, b.Undo, done.Outcome, done.Result, done.Effect)
 	o.enqueue(done, o.now.Add(o.latency()))
 }

@@ -17,7 +17,7 @@ func (n *Node) pagesAtOnce() int { return max(1, min(mostPages, n.AtOnce)) }
 // others are at work.
 func (f fan) addPage(items []jsontext.Value, share int) {
 	x := f.ev.Fan
-	i, hold := x.N, x.Next < x.N || f.atWork() >= f.n.pagesAtOnce()
+	i, hold := x.N, x.Next < x.N || f.ev.Fan.atWork() >= f.n.pagesAtOnce()
 	if x.N, x.Left, x.Items = x.N+1, x.Left+1, x.Items+len(items); !hold {
 		x.Next++
 	}

@@ -55,6 +55,7 @@ const (
 	MaxSize     = 256 << 10 // bytes of a document
 	resultRoom  = 64 << 10  // beyond that, for a result that can't be taken into the state
 	maxEarly    = 64
+	earlyRoom   = 48 << 10 // beside MaxSize, for early signals
 	maxFailures = 5
 	maxNotes    = 16
 	maxText     = 500     // bytes of a text
@@ -149,6 +150,7 @@ type Plan struct {
 	whole    *Plan
 	undoable bool
 	depth    int
+	longest  time.Duration // Try of an agent
 	faults   []error
 	bounds   bounds // of the whole
 }
@@ -266,6 +268,9 @@ func (p *Plan) finishSeq(s *Seq) {
 			n.Sub.finish()
 		}
 		p.undoable = p.undoable || n.undoable()
+		if n.Agent != nil || n.Undo != nil {
+			p.whole.longest = max(p.whole.longest, n.Try)
+		}
 		if n.Verb == Pivot && n.escapable() {
 			p.Fault("step %s: a pivot within an Any, or within a step that has an Else; want it where nothing leads back", n.Name)
 		}

@@ -99,6 +99,8 @@ type sim struct {
 	count   int // messages folded
 	folded  map[any]bool
 	purges  []Alarm
+	brief   bool            // retentions are short, and agents that hang may succeed after all
+	gone    map[string]bool // documents that would be purged
 	acts    map[string]bool
 	skips   map[place]bool
 	reruns  int
@@ -110,7 +112,7 @@ type sim struct {
 
 func simulate(seed uint64, history func(string)) (faults []string) {
 	s := &sim{rng: rand.New(rand.NewPCG(seed, 1)), now: time.Date(2026, 11, 27, 8, 0, 0, 0, time.UTC), broken: true, history: history}
-	s.folded, s.acts, s.skips = map[any]bool{}, map[string]bool{}, map[place]bool{}
+	s.folded, s.acts, s.skips, s.gone = map[any]bool{}, map[string]bool{}, map[place]bool{}, map[string]bool{}
 	defer func() {
 		if v := recover(); v != nil {
 			if history != nil {
@@ -120,6 +122,9 @@ func simulate(seed uint64, history func(string)) (faults []string) {
 		}
 	}()
 	s.plan, s.grown = grow(s.rng, &s.broken)
+	if s.brief = seed%3 == 0; s.brief {
+		s.plan.Retention = time.Minute
+	}
 	s.keeper = newKeeper(s.plan, s.fault)
 	s.keeper.quick = seed%4 > 0
 	s.out = &outside{
@@ -200,6 +205,9 @@ func (s *sim) enqueue(m any, sent time.Time) {
 	}
 	if p, ok := m.(Alarm); ok && p.Purge {
 		s.purges = append(s.purges, p)
+		if s.brief {
+			heap.Push(&s.bag, &letter{m: purge(p), at: p.At, number: s.count*1000 + len(s.bag)})
+		}
 		return
 	}
 	l := &letter{m: m, address: address, sent: sent, at: sent.Add(s.latency()), number: s.count*1000 + len(s.bag)}
@@ -261,7 +269,11 @@ func (s *sim) deliver() {
 		}
 		switch m := l.m.(type) {
 		case Begin:
-			s.out.agent(m)
+			s.out.agent(m, s.brief && (l.copies || s.now.Sub(l.sent) > time.Minute))
+		case woken:
+			s.out.succeed(Begin(m))
+		case purge:
+			s.wouldPurge(Alarm(m))
 		case Record:
 		case asked:
 			s.out.decide(m, l.address)
@@ -270,6 +282,50 @@ func (s *sim) deliver() {
 		default:
 			s.fold(l)
 		}
+	}
+}
+
+// purge is an alarm of a short retention. The document stays for the audit.
+type purge Alarm
+
+// woken is an agent that hung, and succeeds after all.
+type woken Begin
+
+// wouldPurge purges a copy of a document.
+func (s *sim) wouldPurge(m Alarm) {
+	d := decoded(s.keeper.docs[m.ID])
+	out, _, err := s.plan.Advance(m.ID, d, m, s.now)
+	if err != nil {
+		s.fault("%s: %v", m.ID, err)
+	}
+	for _, id := range s.ids() {
+		if slices.ContainsFunc(s.keeper.get(id).Events, (*Event).undoing) {
+			return // an operator may have to act there first
+		}
+	}
+	if s.gone[m.ID] = d.Purged; d.Purged {
+		s.log("%s would be purged", m.ID)
+		return
+	}
+	others := slices.ContainsFunc(s.bag, func(l *letter) bool { _, is := l.m.(purge); return !is })
+	for _, x := range out {
+		if again, at := due(x, s.now); again != nil && others { // else it waits for an operator
+			if p, ok := again.(Alarm); ok && p.Purge {
+				heap.Push(&s.bag, &letter{m: purge(p), at: at, number: s.count*1000 + len(s.bag)})
+			}
+		}
+	}
+}
+
+// afterPurge: no success comes that the document hasn't known. Copies may come.
+func (s *sim) afterPurge(id string, m any, sent time.Time) {
+	done, ok := m.(Done)
+	if !ok || done.Outcome != OK {
+		return
+	}
+	d := decoded(s.keeper.docs[id])
+	if _, changed, err := s.keeper.partOf(d, m).Advance(id, d, m, sent); changed || err != nil {
+		s.fault("%s: a success comes after the purge: %s %v", id, encoded(m), err)
 	}
 }
 
@@ -289,6 +345,10 @@ func (s *sim) fold(l *letter) {
 		id = x.ID
 	case reply:
 		id, m = x.id, x.r
+	}
+	if s.gone[TopID(id)] {
+		s.afterPurge(id, m, l.sent)
+		return
 	}
 	s.count++
 	var before *Instance

@@ -141,14 +141,11 @@ func (s settler) hears(ev *Event) bool {
 	return ev.unknown() || n != nil && n.undoable() && (ev.Status != Completed || s.doc.Pivot == "")
 }
 
-// size is about how many bytes the document takes in the store.
+// size is about how many bytes the document takes in the store, beside its early signals.
 func (d *Instance) size() int {
 	n := 300 + len(d.State) + 60*len(d.Shelf)
 	for _, x := range d.Notes {
 		n += 130 + len(x.Why) + len(x.By)
-	}
-	for _, x := range d.Early {
-		n += 130 + len(x.Body)
 	}
 	if d.Page != nil {
 		n += sizeOf(d.Page.Results)
@@ -158,6 +155,17 @@ func (d *Instance) size() int {
 	}
 	return n
 }
+
+// earlySize is about how many bytes the early signals take. They have room of their own, so that nobody who sends them
+// keeps an instance from its start, or from going on.
+func (d *Instance) earlySize() (n int) {
+	for _, x := range d.Early {
+		n += x.size()
+	}
+	return n
+}
+
+func (x Early) size() int { return 130 + len(x.Body) }
 
 func (e *Event) size() int {
 	n := 220 + len(e.State) + len(e.Result) + len(e.Msg) + 20*len(e.Twice)

@@ -121,13 +121,10 @@ func (s pace) delay(m Done, failed int) time.Duration {
 	if m.After > 0 {
 		return min(m.After, channel.MaxDelay)
 	}
-	d := s.n.Backoff << min(max(failed-1, 0), 20)
-	if d <= 0 || d > maxBackoff {
-		d = max(maxBackoff, s.n.Backoff)
-	}
+	d := min(times(1<<min(max(failed-1, 0), 20), s.n.Backoff), max(maxBackoff, s.n.Backoff), channel.MaxDelay)
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(s.id + "\x00" + m.Path + "\x00" + strconv.Itoa(failed)))
-	return d/5*4 + time.Duration(h.Sum32()%1000)*(d/2500)
+	return min(d/5*4+time.Duration(h.Sum32()%1000)*(d/2500), channel.MaxDelay)
 }
 
 func noteFailure(all []Failure, f Failure) []Failure {
