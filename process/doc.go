@@ -77,9 +77,9 @@
 //  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
 //     step, unless that is known to have failed. A step that is run again has another one.
 //  15. All is bounded: the document (256 KiB), items at once, failures remembered, depth (8). A result that doesn't fit
-//     makes its step stuck, and nothing else. Beyond 128 KiB, steps that may be undone lie in rows, and come back for
-//     that. Early signals have room of their own (64, of 48 KiB together), and one that finds none is refused. So a
-//     start always fits.
+//     makes its step stuck, and nothing else. Early signals have room of their own (64, of 48 KiB together), and one
+//     that finds none is refused. So a start always fits.
+//     Beyond 128 KiB, steps that may be undone lie in rows, and come back for that.
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
 //     at all documents, 500 at a time, and mends what the index has lost. A clock that was wrong stops no sweeps.

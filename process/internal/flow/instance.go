@@ -71,9 +71,9 @@ type Instance struct {
 	UndoFor int            `json:"undofor,omitzero"`
 	Told    bool           `json:"told,omitzero"`     // a part has told its parent that it is stuck
 	Trailed int            `json:"trailed,omitzero"`  // ended steps that have left for the trail
+	Shelf   []Shelved      `json:"shelf,omitempty"`   // steps in the trail that may be needed again
 	Purged  bool           `json:"purged,omitzero"`   // only this tombstone is left
 	Unheard []string       `json:"unheard,omitempty"` // of a tombstone: steps with an attempt that might still succeed
-	Shelf   []Shelved      `json:"shelf,omitempty"`   // steps in the trail that may be needed again
 }
 
 // began reports that the start has come.

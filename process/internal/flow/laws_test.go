@@ -421,7 +421,7 @@ func TestLongBackoff(t *testing.T) {
 		s.n.Backoff = backoff
 		least := min(backoff, channel.MaxDelay) / 2
 		for failed := range 70 {
-			if d := s.delay(Done{}, failed); d < least || d > channel.MaxDelay {
+			if d := (pace{s}).delay(Done{}, failed); d < least || d > channel.MaxDelay {
 				t.Errorf("Backoff %v, %d failures: got %v, want %v to %v", backoff, failed, d, least, channel.MaxDelay)
 			}
 		}
