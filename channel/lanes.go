@@ -13,11 +13,11 @@ import (
 	"github.com/millrace-go/millrace/storage/lanes"
 )
 
-// Lanes divides a queue into n lanes, 1 to 16, and a sideline. It stands among the routes, because a queue has its
+// Lanes divides a queue into n lanes, 1 to 16, and 4 sidelines. It stands among the routes, because a queue has its
 // lanes whatever kinds go to it. Each tenant (see [WithTrace]) has one lane, and messages without a tenant are spread
-// by their IDs. Workers take turns over the lanes, and a tenant that floods the queue is put aside into the sideline.
-// To all else it stays one queue. The name of the queue has at most 42 characters, and 37 with [Priorities]. See
-// package storage/lanes.
+// by their IDs. Workers take turns over the lanes, and tenants that flood the queue are put aside into the sidelines,
+// over which they take turns, too. To all else it stays one queue. The name of the queue has at most 42 characters, and
+// 37 with [Priorities]. See package storage/lanes.
 func Lanes(queue string, n int) Route {
 	r := Route{together: true, divided: queue, division: lanes.Queue{Lanes: n}}
 	if n < 1 {

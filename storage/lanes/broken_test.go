@@ -104,7 +104,7 @@ func TestLawWhenAllLanesFailTheStoreFails(t *testing.T) {
 			s.send(t.Context(), fmt.Sprint("tenant-", i), fmt.Sprint("during/", i), 1)
 			time.Sleep(5 * time.Second)
 		}
-		if n := tries.Load(); n > 700 { // each 10 seconds up to 17 lanes, and a few before
+		if n := tries.Load(); n > 800 { // each 10 seconds up to 20 lanes, and a few before
 			t.Errorf("%d calls in five minutes of outage", n)
 		}
 		worldtest.Want(t, "lines that tell that the store fails", log.Count("can't receive; will go on trying"), 1)

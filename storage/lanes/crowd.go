@@ -52,6 +52,7 @@ type crowd struct {
 type noise struct {
 	beat    uint64
 	changed time.Time // when this process saw the beat change
+	lane    int       // its sideline
 }
 
 func newCrowd(blobs *storage.Blobs, name string) *crowd {
@@ -99,10 +100,10 @@ func (c *crowd) count(k key, now time.Time) bool {
 	return n >= noisyFrom && n*noisyShare > all
 }
 
-// noisy reports that a tenant is noisy, as far as this process knows: it never waits for the document. If the last
-// reading is old, it begins another one beside its caller. The first reading makes nobody noisy (see below), so nothing
-// is missed without it. A message that should be in the sideline, and isn't, is moved by a worker.
-func (c *crowd) noisy(k key) bool {
+// noisy reports that a tenant is noisy, and its sideline, as far as this process knows: it never waits for the document.
+// If the last reading is old, it begins another one beside its caller. The first reading makes nobody noisy (see below),
+// so nothing is missed without it. A message that should be in a sideline, and isn't, is moved by a worker.
+func (c *crowd) noisy(k key) (lane int, noisy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if etag, begun := c.begin(); begun {
@@ -118,8 +119,26 @@ func (c *crowd) noisy(k key) bool {
 			c.get(ctx, etag)
 		}()
 	}
-	n := c.known[k]
-	return n != nil && time.Since(n.changed) < quietFor
+	if n := c.known[k]; n != nil && time.Since(n.changed) < quietFor {
+		return n.lane, true
+	}
+	return 0, false
+}
+
+// free returns the sideline with the fewest noisy tenants but k. c.mu is held.
+func (c *crowd) free(k key, now time.Time) (lane int) {
+	var tenants [sidelines]int
+	for x, n := range c.known {
+		if x != k && now.Sub(n.changed) < quietFor {
+			tenants[n.lane]++
+		}
+	}
+	for i, n := range tenants {
+		if n < tenants[lane] {
+			lane = i
+		}
+	}
+	return lane
 }
 
 // begin notes that the document is read from now on, unless it was lately, or is, or the store is closed. c.mu is held.
@@ -173,6 +192,8 @@ type document struct {
 type documented struct {
 	Tenant string `json:"tenant"` // its key in hexadecimal digits
 	Beat   uint64 `json:"beat"`   // changes while it is noisy
+
+	Lane int `json:"lane,omitzero"` // its sideline; older versions know the first one alone, and leave this out
 }
 
 // see notes what a document says. c.mu is held.
@@ -191,9 +212,15 @@ func (c *crowd) see(b storage.Blob) {
 		if err != nil {
 			continue
 		}
+		if x.Lane < 0 || x.Lane >= sidelines {
+			x.Lane = 0
+		}
 		old := c.known[key(n)]
 		if old == nil || old.beat != x.Beat {
-			c.known[key(n)] = &noise{x.Beat, changed}
+			if old != nil && x.Lane == 0 {
+				x.Lane = old.lane
+			}
+			c.known[key(n)] = &noise{x.Beat, changed, x.Lane}
 		}
 	}
 	c.forget(time.Now())
@@ -224,6 +251,7 @@ func (c *crowd) report(ctx context.Context, tenants []key) {
 	now := time.Now()
 	c.forget(now)
 	write := false
+	var began []key // to be noisy
 	for _, k := range tenants {
 		n := c.known[k]
 		if n == nil || now.Sub(n.changed) >= beatEvery {
@@ -232,7 +260,11 @@ func (c *crowd) report(ctx context.Context, tenants []key) {
 			if n != nil && n.beat == beat {
 				beat++
 			}
-			c.known[k] = &noise{beat, now}
+			if n == nil || now.Sub(n.changed) >= quietFor {
+				began = append(began, k)
+				n = &noise{lane: c.free(k, now)}
+			}
+			c.known[k] = &noise{beat, now, n.lane}
 		}
 	}
 	c.mu.Unlock()
@@ -252,6 +284,11 @@ func (c *crowd) report(ctx context.Context, tenants []key) {
 			c.etag = ""
 		case err == nil:
 			c.see(b)
+			for _, k := range began { // another process may have put another tenant there
+				if n := c.known[k]; n != nil {
+					n.lane = c.free(k, now)
+				}
+			}
 		}
 		c.mu.Unlock()
 	}
@@ -270,7 +307,7 @@ func (c *crowd) write(ctx context.Context) error {
 	slices.SortFunc(keys, func(a, b key) int { return c.known[b].changed.Compare(c.known[a].changed) })
 	d := document{Noisy: []documented{}}
 	for _, k := range keys[:min(len(keys), mostNoisy)] {
-		d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", uint64(k)), c.known[k].beat})
+		d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", uint64(k)), c.known[k].beat, c.known[k].lane})
 	}
 	cond := storage.Condition{IfMatch: c.etag, IfAbsent: c.etag == ""}
 	c.mu.Unlock()

@@ -47,7 +47,7 @@ func TestADocumentIsBounded(t *testing.T) {
 	for n := range 100 {
 		d := document{}
 		for i := range 60 {
-			d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", n*1000+i), 1})
+			d.Noisy = append(d.Noisy, documented{fmt.Sprintf("%016x", n*1000+i), 1, 0})
 		}
 		body, err := json.Marshal(d)
 		if err != nil {

@@ -16,6 +16,9 @@ import (
 // Most is the largest number of lanes that a queue may have.
 const Most = 16
 
+// sidelines is how many lanes noisy tenants have. The first one is all that older versions know.
+const sidelines = 4
+
 // Priority says how urgent a message is.
 type Priority int8
 
@@ -28,7 +31,7 @@ const (
 
 // Queue says how a queue is divided.
 type Queue struct {
-	// Lanes is the number of lanes, 1 to [Most]. With lanes there is a sideline, also with one. 0 means that tenants
+	// Lanes is the number of lanes, 1 to [Most]. With lanes there are sidelines, also with one. 0 means that tenants
 	// share one lane and that nobody is put aside.
 	Lanes int
 
@@ -82,7 +85,10 @@ func (x Queue) Names(queue string) []string {
 			names = append(names, laneName(queue, p, i))
 		}
 	}
-	return append(names, queue+"-slow")
+	for i := range sidelines {
+		names = append(names, sidelineName(queue, i))
+	}
+	return names
 }
 
 func (x Queue) priorities() []Priority {
@@ -90,6 +96,13 @@ func (x Queue) priorities() []Priority {
 		return []Priority{Normal, High, Low}
 	}
 	return []Priority{Normal}
+}
+
+func sidelineName(queue string, i int) string {
+	if i == 0 {
+		return queue + "-slow"
+	}
+	return queue + "-slow-" + strconv.Itoa(i)
 }
 
 func laneName(queue string, p Priority, i int) string {
@@ -229,7 +242,7 @@ type queue struct {
 	rings    bool // the inner store rings
 	read     func(body []byte) Mark
 	unhad    func(driver.Delivery) ([]byte, time.Duration, bool)
-	lanes    []*lane // the last one is the sideline
+	lanes    []*lane // the last ones are the sidelines
 	crowd    *crowd
 	stash    stash
 	moves    sync.WaitGroup
@@ -278,8 +291,10 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 		q.turn.classes = append(q.turn.classes, c)
 	}
 	aside := &class{aside: true, weight: 1}
-	side := &lane{number: len(q.lanes), name: names[len(names)-1], turns: aside, hot: true}
-	aside.lanes, q.lanes = []*lane{side}, append(q.lanes, side)
+	for range sidelines {
+		l := &lane{number: len(q.lanes), name: names[len(q.lanes)], turns: aside, hot: true}
+		aside.lanes, q.lanes = append(aside.lanes, l), append(q.lanes, l)
+	}
 	q.turn.classes = append(q.turn.classes, aside)
 	for _, l := range q.lanes {
 		l.q = d.Queue(l.name)
@@ -292,11 +307,21 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 	return q
 }
 
-func (q *queue) sideline() *lane { return q.lanes[len(q.lanes)-1] }
+// sideline returns the lane of a tenant that is noisy, or nil.
+func (q *queue) sideline(k key) *lane {
+	i, noisy := q.crowd.noisy(k)
+	if !noisy {
+		return nil
+	}
+	return q.lanes[len(q.lanes)-sidelines+i]
+}
 
 // current reports that messages are sent into a lane, and not only found there after a change of the number.
 func (q *queue) current(l *lane) bool {
-	return l.number%Most < max(1, q.division.Lanes) && (!l.turns.aside || q.division.Lanes > 0)
+	if l.turns.aside {
+		return q.division.Lanes > 0
+	}
+	return l.number%Most < max(1, q.division.Lanes)
 }
 
 // heat notes a sign that a lane may have messages.

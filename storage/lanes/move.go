@@ -14,7 +14,7 @@ const patience = 200 * time.Millisecond
 
 const moveTime = 10 * time.Second // for the messages of one look
 
-// judge counts the messages of tenants, and returns those that stay and those that are to be moved to the sideline. A
+// judge counts the messages of tenants, and returns those that stay and those that are to be moved to a sideline. A
 // message is moved at most once, before anybody has had it, and only if nobody may want to cancel it. A crash between
 // the two halves of a move leaves two copies. So a message whose body is a blob stays where the store isn't atomic: the
 // copy that is handled first deletes the body, and the other one would be poison.
@@ -42,7 +42,7 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	for i, d := range ds {
 		m := marks[i]
 		stays := m.Tenant == "" || m.Delayed || m.Apart && !q.inner.Atomic()
-		if !stays && d.Deliveries == 1 && q.crowd.noisy(keyOf(m.Tenant)) {
+		if !stays && d.Deliveries == 1 && q.sideline(keyOf(m.Tenant)) != nil {
 			off = append(off, d)
 		} else {
 			stay = append(stay, d)
@@ -51,19 +51,27 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	return stay, off
 }
 
-// move sends messages into the sideline and deletes them from their lane, as one unit of work where the store can. If
-// that fails they come back to their lane when the visibility ends. It ends well before that.
+// move sends messages into the sidelines of their tenants and deletes them from their lane, as one unit of work where
+// the store can. If that fails they come back to their lane when the visibility ends. It ends well before that.
 func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visibility time.Duration) {
 	l := r.lane
 	ctx, cancel := context.WithDeadline(ctx, r.began.Add(min(visibility*2/3, moveTime))) // meanwhile the lane waits
 	defer cancel()
 	var w storage.Work
+	to := map[*lane]bool{}
 	for _, d := range off {
-		w.Send = append(w.Send, storage.Send{Queue: q.sideline().name, Message: storage.Message{Body: d.Body}})
+		side := q.sideline(keyOf(q.read(d.Body).Tenant))
+		if side == nil {
+			continue // the tenant is quiet since just now: the message comes back to its lane
+		}
+		to[side] = true
+		w.Send = append(w.Send, storage.Send{Queue: side.name, Message: storage.Message{Body: d.Body}})
 		w.Delete = append(w.Delete, storage.Claim{Queue: l.name, Receipt: d.Receipt})
 	}
 	_, _ = q.inner.Commit(ctx, w)
-	q.heat(q.sideline())
+	for side := range to {
+		q.heat(side)
+	}
 	q.heat(l)
 	q.mu.Lock()
 	l.moving = false

@@ -53,6 +53,30 @@ func TestSendersLearnWhoIsNoisy(t *testing.T) {
 	})
 }
 
+// Law: noisy tenants take turns. A tenant that is noisy because of its first batch doesn't stand behind a flood with
+// the second one.
+func TestABatchBesideAFloodTakesTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, openStore(t), channel.Lanes(purchases, 8))
+		s.send(t.Context(), "flood", "flood", 4000)
+		stop := s.work(worker.Config{}, brief(90*time.Millisecond)) // 355 a second
+		defer stop()
+		for _, batch := range []string{"first", "second"} {
+			began := time.Now()
+			s.send(t.Context(), "batch", batch, 200)
+			s.until(func() bool { return s.count(batch) == 200 })
+			if took := time.Since(began); took > 4*time.Second {
+				t.Errorf("the %s batch took %v beside a flood, and takes a second alone", batch, took)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := s.count("flood"); n < 100 || n > 3000 {
+			t.Errorf("%d messages of the flood were handled meanwhile; want it to go on", n)
+		}
+	})
+}
+
 // A tenant that is quiet for a minute is no longer noisy.
 func TestAQuietMinuteEndsTheNoise(t *testing.T) {
 	t.Parallel()

@@ -53,8 +53,8 @@ func (q *queue) place(body []byte) *lane {
 		return q.lanes[first+choose(keyOf(m.ID), q.division.Lanes)]
 	}
 	k := keyOf(m.Tenant)
-	if q.crowd.noisy(k) {
-		return q.sideline()
+	if l := q.sideline(k); l != nil {
+		return l
 	}
 	return q.lanes[first+choose(k, q.division.Lanes)]
 }
