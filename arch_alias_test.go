@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// go doc shows an alias without the fields of its type, so the alias's comment has them as code: names and types, and what
-// its users need to know of each.
+// go doc shows an alias without the fields of its type, so the alias's comment has them as code: names and types, and
+// what its users need to know of each.
 func TestAliasesShowTheirFields(t *testing.T) {
 	t.Parallel()
 	aliases := 0
@@ -73,8 +73,8 @@ func publicFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// fieldsOf returns the lines of the exported fields of the struct that an exported alias stands for, and none of anything
-// else.
+// fieldsOf returns the lines of the exported fields of the struct that an exported alias stands for, and none of
+// anything else.
 func fieldsOf(t *testing.T, in *ast.File, alias *ast.TypeSpec) (lines []string) {
 	t.Helper()
 	from, ok := alias.Type.(*ast.SelectorExpr)

@@ -16,8 +16,8 @@ import (
 	"github.com/millrace-go/millrace/views"
 )
 
-// The parts between marks stand in the pages that the marks name; TestPages compares them. They are about the program of
-// the README.
+// The parts between marks stand in the pages that the marks name; TestPages compares them. They are about the program
+// of the README.
 
 // docs/testing.md begins
 func TestBuy(t *testing.T) {
@@ -90,7 +90,7 @@ func look(ctx context.Context, c *channel.Channels) error {
 func list(sold *views.View[int]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		page := []string{}
-		for item, err := range sold.KeysAfter(r.Context(), r.FormValue("prefix"), r.FormValue("after")) {
+		for item, err := range sold.Keys(r.Context(), r.FormValue("prefix"), r.FormValue("after")) {
 			if err != nil {
 				http.Error(w, "the list can't be read at the moment", http.StatusServiceUnavailable)
 				return

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPages checks that the Go of these pages is what tests compile and run, part by part: what stands between the marks
-// with the page's name. The README's parts are its example: first its types, then the program made of them.
+// TestPages checks that the Go of these pages is what tests compile and run, part by part: what stands between the
+// marks with the page's name. The README's parts are its example: first its types, then the program made of them.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	for page, file := range map[string]string{

@@ -23,8 +23,8 @@
 //
 // # Laws
 //
-//   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message. Who
-//     takes it for one is the receiver. Documents (handlers.Decide, handlers.On and views) and handlers.ReactOnce take
+//   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message,
+//     for receivers that remember it. Documents (handlers.Decide, handlers.On and views) and handlers.ReactOnce take
 //     it once, however often it comes. If a second message with its ID has other content, they refuse it, as long as
 //     they remember the first: it goes to the poison queue. handlers.React, Reply and InTurn remember nothing, so they
 //     run for every copy, and for the other content, too. handlers.ReactInOrder goes by the event's place, and package

@@ -93,7 +93,7 @@ func TestFoldIgnoresMessagesOfOthers(t *testing.T) {
 		}
 		w.mustDrain("steps-a")
 		var keys []string
-		for key, err := range counts.Keys(t.Context()) {
+		for key, err := range counts.Keys(t.Context(), "", "") {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -18,8 +18,9 @@ import (
 //
 //   - The messages are sent if f returns no error, and only then. With middleware they are sent after the outermost one
 //     has returned nil; where Next ran more than once, those of the last run are sent.
-//   - f has effects and may run again, like any reaction, and as [React] it compares no contents. The messages of a repeat have the same IDs, as those of
-//     channel.Send have under a handler's context. So a copy is a repeat that the next stage recognises.
+//   - f has effects and may run again, like any reaction, and like [React] it compares no contents. The messages of a
+//     repeat have the same IDs, as those of channel.Send have under a handler's context. So a copy is a repeat that the
+//     next stage recognises.
 //   - emits has a value of every type of message that f can return, as for [Decide].
 //   - Messages that can't be sent are a failed attempt: one that is too large for the store, say.
 func Reply[E channel.Message](r *Registry, group string, f func(context.Context, E) ([]channel.Message, error), emits ...channel.Message) {

@@ -26,8 +26,9 @@
 // # Flags
 //
 // Each flag has an environment variable: MILLRACE_STORE for -store. The flag wins over the variable, and the variable
-// over the default. A program's own flag -seats is SHOP_SEATS. White space around a value doesn't count: a line break often
-// ends what comes from a file. A path that holds a ~ or a variable's name, which only a shell replaces, is refused.
+// over the default. A program's own flag -seats is SHOP_SEATS. White space around a value doesn't count: a line break
+// often ends what comes from a file. A path that begins with a ~ or a variable's name, which only a shell replaces, is
+// refused.
 //
 //	-store, -doorbell, -doorbell-address   the store, and how processes wake one another
 //	-addr                                  the address of the web

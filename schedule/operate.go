@@ -184,7 +184,7 @@ func List(ctx context.Context, store *storage.Store) iter.Seq2[Info, error] {
 			return
 		}
 		all := documents(c)
-		for name, err := range all.Keys(ctx) {
+		for name, err := range all.Keys(ctx, "", "") {
 			if err != nil {
 				yield(Info{}, fmt.Errorf("schedule: list: %w", err))
 				return

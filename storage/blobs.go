@@ -62,8 +62,8 @@ func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[BlobInfo, err
 	return b.ListAfter(ctx, prefix, "")
 }
 
-// ListAfter is List from the first key that is above another, as from the last one of the page before. SQLite goes there
-// at once. Azure Storage is asked for all keys before it, too, 5,000 for each request.
+// ListAfter is List from the first key that is above another, as from the last one of the page before. SQLite goes
+// there at once. Azure Storage is asked for all keys before it, too, 5,000 for each request.
 func (b *Blobs) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[BlobInfo, error] {
 	return func(yield func(BlobInfo, error) bool) {
 		if err := b.ready(ctx, nil); err != nil {

@@ -184,15 +184,10 @@ func (c *Collection[V]) Get(ctx context.Context, key string, ifNoneMatch storage
 	return Snapshot[V]{Value: d.value, Version: d.version, Emitted: d.emitted, ETag: d.etag, Size: d.size}, nil
 }
 
-// Keys yields the keys of all documents, in byte order.
-func (c *Collection[V]) Keys(ctx context.Context) iter.Seq2[string, error] {
-	return c.KeysAfter(ctx, "", "")
-}
-
-// KeysAfter yields the keys that begin with prefix, in byte order, from the first one that is above after. So a page
-// begins after the last key of the page before, and the first page after "". A listing is no snapshot. Its error is
-// yielded last and once. [storage.Blobs.ListAfter] says what a late page costs.
-func (c *Collection[V]) KeysAfter(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+// Keys yields the keys of the documents, in byte order: those that begin with prefix and are above after. Both may be
+// empty. So a page begins after the last key of the page before. A listing is no snapshot. Its error is yielded last
+// and once. [storage.Blobs.ListAfter] says what a late page costs.
+func (c *Collection[V]) Keys(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for info, err := range c.blobs.ListAfter(ctx, prefix, after) {
 			if !yield(info.Key, err) || err != nil {

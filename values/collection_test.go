@@ -93,7 +93,7 @@ func TestKeys(t *testing.T) {
 			p.applied(key, p.change(newID(), 1))
 		}
 		var got []string
-		for key, err := range p.Accounts.Keys(t.Context()) {
+		for key, err := range p.Accounts.Keys(t.Context(), "", "") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -103,11 +103,11 @@ func TestKeys(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		for range p.Accounts.Keys(t.Context()) {
+		for range p.Accounts.Keys(t.Context(), "", "") {
 			break
 		}
 		failing := newProcess(t, storagetest.Intercept(s, once("list blobs", func(op storagetest.Op, _ func() error) error { return op.Fail(storage.ErrUnavailable) })), values.Config[Account]{})
-		for _, err := range failing.Accounts.Keys(t.Context()) {
+		for _, err := range failing.Accounts.Keys(t.Context(), "", "") {
 			worldtest.WantErr(t, err, storage.ErrUnavailable)
 		}
 		if got, want := p.Accounts.Source("a/b c"), "/accounts/a%2Fb%20c"; got != want {

@@ -20,6 +20,6 @@
 //
 // Readers go through a cache. For Config.Fresh a document is taken from memory. After that it is revalidated by ETag,
 // by one reader for all. [View.Handler] serves a view over HTTP with ETag and 304. [View.Server] does the same within a
-// handler of one's own. Before its first event a view is served as its initial view, never as null. [View.KeysAfter]
+// handler of one's own. Before its first event a view is served as its initial view, never as null. [View.Keys]
 // lists the keys of the documents, page by page. [Content] serves any other bytes, such as static files, in this way.
 package views

@@ -25,7 +25,7 @@ func TestAViewIsListedByItsUser(t *testing.T) {
 	}
 	// A page as a web shows it: so many keys from the one after the last.
 	page := func(prefix, after string, n int) (page []string) {
-		for key, err := range w.Totals.KeysAfter(t.Context(), prefix, after) {
+		for key, err := range w.Totals.Keys(t.Context(), prefix, after) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestAViewIsListedByItsUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for key, err := range w.Totals.Keys(t.Context()) {
+	for key, err := range w.Totals.Keys(t.Context(), "", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,12 +74,12 @@ func TestAViewIsListedByItsUser(t *testing.T) {
 func TestAListOfAViewThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for key, err := range w.Totals.Keys(t.Context()) {
+	for key, err := range w.Totals.Keys(t.Context(), "", "") {
 		t.Errorf("a new view: got key %q, error %v", key, err)
 	}
 	w.calls.failWith(storage.ErrUnavailable)
 	failed := 0
-	for key, err := range w.Totals.KeysAfter(t.Context(), "a", "") {
+	for key, err := range w.Totals.Keys(t.Context(), "a", "") {
 		if failed++; key != "" || !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("got key %q, error %v; want none, and that the store is away", key, err)
 		}
@@ -88,7 +88,7 @@ func TestAListOfAViewThatCannotBeRead(t *testing.T) {
 		t.Errorf("got %d errors, want one", failed)
 	}
 	w.calls.failWith(nil)
-	for _, err := range views.New(w.Channels, "Bad Name", views.Config[Total]{}).Keys(t.Context()) {
+	for _, err := range views.New(w.Channels, "Bad Name", views.Config[Total]{}).Keys(t.Context(), "", "") {
 		if !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("a name that can't be used: got error %v", err)
 		}

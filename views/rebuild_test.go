@@ -69,7 +69,7 @@ func TestRebuildAfterClear(t *testing.T) {
 	n := w.mustRebuild()
 	w.wantMonths(full)
 	days := 0
-	for _, err := range w.days.Keys(t.Context()) {
+	for _, err := range w.days.Keys(t.Context(), "", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestRebuildWhileEventsAreUnderWay(t *testing.T) {
 			w.mustFold("months", first[8:]...)
 			w.mustRebuild()
 			full := map[string][]string{}
-			for date, err := range w.days.Keys(t.Context()) {
+			for date, err := range w.days.Keys(t.Context(), "", "") {
 				if err != nil {
 					t.Fatal(err)
 				}

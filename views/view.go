@@ -94,13 +94,11 @@ func (v *View[V]) Name() string { return v.docs.Name() }
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (v *View[V]) Check() error { return v.docs.Check() }
 
-// Keys yields the keys of all documents, in byte order: of those that have folded an event.
-func (v *View[V]) Keys(ctx context.Context) iter.Seq2[string, error] { return v.docs.Keys(ctx) }
-
-// KeysAfter yields the keys that begin with prefix, in byte order, from the first one that is above after: a page of a
-// list. See [values.Collection.KeysAfter]. A document that is deleted meanwhile is read as its initial view.
-func (v *View[V]) KeysAfter(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
-	return v.docs.KeysAfter(ctx, prefix, after)
+// Keys yields the keys of the documents that have folded an event, in byte order: those that begin with prefix and are
+// above after. Both may be empty. So a page begins after the last key of the page before; see [values.Collection.Keys].
+// A document that is deleted meanwhile is read as its initial view.
+func (v *View[V]) Keys(ctx context.Context, prefix, after string) iter.Seq2[string, error] {
+	return v.docs.Keys(ctx, prefix, after)
 }
 
 // Project registers an order-free fold of an event into the view's document that key names. fold is pure; see
@@ -160,7 +158,7 @@ func (f folded[V]) take(source string, sequence uint64, fold func(V) V) folded[V
 // read.
 func Rebuild[V, C any](ctx context.Context, v *View[V], from *values.Collection[C], key func(key string, value C) string, restore func(view V, key string, value C) V) (int, error) {
 	n := 0
-	for id, err := range from.Keys(ctx) {
+	for id, err := range from.Keys(ctx, "", "") {
 		if err != nil {
 			return n, fmt.Errorf("views: rebuild %s: %w", v.Name(), err)
 		}
@@ -188,7 +186,7 @@ func Rebuild[V, C any](ctx context.Context, v *View[V], from *values.Collection[
 // Clear deletes all documents of the view. Views registered by [Project] lose what they have folded; those
 // registered by [Latest] can be rebuilt.
 func (v *View[V]) Clear(ctx context.Context) error {
-	for key, err := range v.docs.Keys(ctx) {
+	for key, err := range v.docs.Keys(ctx, "", "") {
 		if err == nil {
 			err = v.docs.Delete(ctx, key)
 		}

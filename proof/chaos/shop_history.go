@@ -65,7 +65,7 @@ func (h *shopHistory) collect(ctx context.Context, channels *channel.Channels, l
 	}
 	h.stocks = map[string]stock{}
 	all := stocks(channels, h.stock)
-	for item, err := range all.Keys(ctx) {
+	for item, err := range all.Keys(ctx, "", "") {
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func (w *world) audit(ctx context.Context) []finding {
 func (a *auditor) days(ctx context.Context) map[string]day {
 	all := map[string]day{}
 	c := values.New(a.p.channels, "days", a.w.plan.days)
-	for key, err := range c.Keys(ctx) {
+	for key, err := range c.Keys(ctx, "", "") {
 		if err != nil {
 			a.fault(nothingFails, "%v", err)
 			return all

@@ -255,7 +255,7 @@ func (a *auditor) orders(ctx context.Context) {
 // stored reads all documents of a collection.
 func stored[V any](ctx context.Context, a *auditor, c *values.Collection[V]) map[string]V {
 	all := map[string]V{}
-	for key, err := range c.Keys(ctx) {
+	for key, err := range c.Keys(ctx, "", "") {
 		if err != nil {
 			a.fault(nothingFails, "%v", err)
 			break

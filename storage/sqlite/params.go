@@ -22,8 +22,8 @@ type params struct {
 const knownParams = "sync=full|normal, wake=on|off"
 
 // File returns the path in a store URL, with or without the scheme, as it is written there. The path is taken as it is:
-// nothing in it is escaped. The error matches storage.ErrInvalid if the path can't be meant, as one with a line break at
-// its end, or with a ~ that no shell has replaced.
+// nothing in it is escaped. The error matches storage.ErrInvalid if the path can't be meant, as one with a line break
+// at its end, or with a ~ that no shell has replaced.
 func File(url string) (string, error) {
 	path, _, _ := strings.Cut(strings.TrimPrefix(url, "sqlite:"), "?")
 	bad := func(format string, args ...any) (string, error) {

@@ -106,8 +106,8 @@ func TestFlagsFaults(t *testing.T) {
 	}
 }
 
-// White space around a value doesn't count, wherever the value stands: what comes from a file or a secret often ends with
-// a line break.
+// White space around a value doesn't count, wherever the value stands: what comes from a file or a secret often ends
+// with a line break.
 func TestWhiteSpaceAroundASettingDoesNotCount(t *testing.T) {
 	t.Parallel()
 	names := []string{"seats", "open", "wait", "log", "text"}

@@ -35,7 +35,8 @@ func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.
 	return store, err
 }
 
-// File returns the path of a store in a file. It returns "" for any other store, and for a path that the driver refuses.
+// File returns the path of a store in a file. It returns "" for any other store, and for a path that the driver
+// refuses.
 func (s Settings) File() string {
 	if !strings.HasPrefix(*s.store, "sqlite:") {
 		return ""
