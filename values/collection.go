@@ -8,6 +8,8 @@ import (
 	"iter"
 	"net/url"
 	"reflect"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -114,6 +116,7 @@ type Collection[V any] struct {
 	cache    *lru.Cache[*document[V]]
 	exact    *jsonform.Exact // tells which values need no decoding to be what decoding gives
 	asIs     bool            // none does
+	keeps    bool            // its name is one of the framework's
 	atomic   bool
 	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
@@ -148,6 +151,24 @@ func (c *Collection[V]) AsIs(post.Inside) *Collection[V] {
 	return c
 }
 
+// kept are the containers that the framework has in each store.
+var kept = []string{"claims", "counters", "gates", "guards", "lanes", "leases", "pauses", "poison", "programs", "quorum", "schedules", "settings", "shares", "spool"}
+
+// Keep is for this module's own packages: the collection has one of the names that the framework keeps for itself. It
+// returns the collection.
+func Keep[V any](_ post.Inside, c *Collection[V]) *Collection[V] {
+	c.keeps = true
+	return c
+}
+
+// checkName refuses a name that can't be used, and one under which the framework stores something else.
+func checkName(name string, keeps bool) error {
+	if !keeps && slices.Contains(kept, name) {
+		return fmt.Errorf("%w: the framework keeps this name for itself; choose one that is none of %s", storage.ErrInvalid, strings.Join(kept, ", "))
+	}
+	return cmp.Or(storage.CheckName(name), storage.CheckName(name+rowsSuffix))
+}
+
 // Name returns the collection's name.
 func (c *Collection[V]) Name() string { return c.name }
 
@@ -156,7 +177,7 @@ func (c *Collection[V]) Idempotent(e *channel.Envelope) bool { return c.cfg.Idem
 
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (c *Collection[V]) Check() error {
-	if err := errors.Join(cmp.Or(storage.CheckName(c.name), storage.CheckName(c.name+rowsSuffix)), c.fault); err != nil {
+	if err := errors.Join(checkName(c.name, c.keeps), c.fault); err != nil {
 		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -178,6 +179,23 @@ func TestCheck(t *testing.T) {
 			}
 			if c.Name() != name {
 				t.Errorf("name: got %q, want %q", c.Name(), name)
+			}
+		}
+	})
+}
+
+// A collection may not have the name of a container of the framework: both would write into it.
+func TestNamesThatTheFrameworkKeeps(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		channels := worldtest.New(t, worldtest.OpenStore(t, worldtest.Virtual), worldtest.Config{}).Channels
+		for _, name := range []string{"counters", "claims", "leases", "gates", "settings", "guards", "programs", "poison", "schedules", "spool"} {
+			c := values.New(channels, name, values.Config[Account]{})
+			if err := c.Check(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "none of claims, counters, ") {
+				t.Errorf("name %q: got %v, want the names that the framework keeps", name, err)
+			}
+			if err := values.Keep(post.Inside{}, c).Check(); err != nil {
+				t.Errorf("name %q, of the framework itself: got %v", name, err)
 			}
 		}
 	})

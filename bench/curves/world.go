@@ -132,7 +132,7 @@ func (w *world) register(p plan) error {
 	if w.noops, err = channel.NewSender[noop](w.channels); err != nil {
 		return err
 	}
-	w.counters = values.New(w.channels, "counters", values.Config[counter]{Window: p.Window})
+	w.counters = values.New(w.channels, "curves", values.Config[counter]{Window: p.Window})
 	w.registry = handlers.NewRegistry(w.channels, handlers.Config{Logger: quiet})
 	switch {
 	case p.Ticks:
