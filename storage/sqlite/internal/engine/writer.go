@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -167,6 +168,9 @@ func (w *writer) transact(group []*Op) (err error) {
 		return err
 	}
 	if err := retry(allGone(group), w.c.Stmt("BEGIN IMMEDIATE").Run); err != nil {
+		if name := holder(w.c.FilePath()); busy(err) && name != "" {
+			err = fmt.Errorf("%w: %s is in a transaction that writes; if it stands still, let it go on or end it", err, name)
+		}
 		return err
 	}
 	w.session.Begin(time.Now())
