@@ -199,7 +199,7 @@ func TestAPauseThatBeganUnderAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, wrong := range []time.Duration{-time.Hour, 30 * 24 * time.Hour} {
 		t.Run(fmt.Sprint(wrong), func(t *testing.T) {
-			coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				hold(t, at(t, s), 2*time.Hour, "mails")
 				time.Sleep(time.Hour)
 				var off atomic.Int64

@@ -63,7 +63,7 @@ func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 // A free row is deleted by the time that the group's messages tell, not by this machine's clock alone.
 func TestAFreeRowIsJudgedByConfigNow(t *testing.T) {
 	t.Parallel()
-	coordtest.Virtual(t, func(t *testing.T, s *storage.Store) {
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		told := time.Now()
 		ts, err := turn.New(s, group, turn.Config{TTL: ttl, Now: func() time.Time { return told }})
 		if err != nil {

@@ -100,9 +100,10 @@ func (c *crowd) count(k key, now time.Time) bool {
 	return n >= noisyFrom && n*noisyShare > all
 }
 
-// noisy reports that a tenant is noisy, and its sideline, as far as this process knows: it never waits for the document.
-// If the last reading is old, it begins another one beside its caller. The first reading makes nobody noisy (see below),
-// so nothing is missed without it. A message that should be in a sideline, and isn't, is moved by a worker.
+// noisy reports that a tenant is noisy, and its sideline, as far as this process knows: it never waits for the
+// document. If the last reading is old, it begins another one beside its caller. The first reading makes nobody noisy
+// (see below), so nothing is missed without it. A message that should be in a sideline, and isn't, is moved by a
+// worker.
 func (c *crowd) noisy(k key) (lane int, noisy bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

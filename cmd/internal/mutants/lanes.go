@@ -33,13 +33,6 @@ func laned() []mutant {
 			by:   by, test: "TestAQuietTenantBesideAFlood",
 		},
 		{
-			name: "noisy tenants stand in one line",
-			file: "storage/lanes/crowd.go",
-			old:  "		if n < tenants[lane] {",
-			new:  "		if n < 0 {",
-			by:   by, test: "TestABatchBesideAFloodTakesTurns",
-		},
-		{
 			name: "a tenant without a backlog is put aside",
 			file: "storage/lanes/move.go",
 			old:  "q.crowd.count(k, r.began) && backlog &&",
@@ -173,6 +166,13 @@ func stashes() []mutant {
 func lanedTurns() []mutant {
 	const by = "storage/lanes"
 	return []mutant{
+		{
+			name: "noisy tenants stand in one line",
+			file: "storage/lanes/crowd.go",
+			old:  "		if n < tenants[lane] {",
+			new:  "		if n < 0 {",
+			by:   by, test: "TestABatchBesideAFloodTakesTurns",
+		},
 		{
 			name: "priorities are strict",
 			file: "storage/lanes/weights.go",
