@@ -8,8 +8,8 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
-	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/schedule"
 )
 
 // A sound program keeps the laws under all faults.
