@@ -270,7 +270,7 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "1")
 		case "settings set":
 			args = append(args, "seats=60")
-		case "processes show", "processes cancel", "processes retry", "processes skip", "processes nudge":
+		case "processes show", "processes cancel", "processes retry", "processes skip", "processes fail", "processes nudge":
 			args = append(args, "o17")
 		}
 		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
