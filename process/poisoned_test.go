@@ -265,7 +265,7 @@ func TestTooLargeAResult(t *testing.T) {
 		says   string
 		poison []string
 	}{
-		"large":      {300 << 10, "keep large results in a store of your own", nil},
+		"large":      {300 << 10, "keep large states and results in a store of your own", nil},
 		"very large": {1 << 20, "in the poison queue of plan: document too large", []string{"plan: document too large"}},
 	} {
 		t.Run(name, func(t *testing.T) {
