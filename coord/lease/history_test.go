@@ -96,20 +96,30 @@ func (h *history) play(client int, s *storage.Store, r *rand.Rand, times int) {
 			}
 			return step{fence: l.Fence()}, false
 		})
+		end := step{op: "end", fence: l.Fence()}
+		// A lease may end at any moment, because its renewals fail. So the end is recorded when it comes, and not when
+		// the player gets to look: another may hold the lease by then.
+		lost := make(chan struct{})
+		stop := context.AfterFunc(l.Context(), func() {
+			defer close(lost)
+			h.record(client, end, func() (step, bool) { return step{}, false })
+		})
 		docs := l.Blobs(s.Blobs("docs"))
 		h.write(client, docs, l, fmt.Sprintf("%d-%d", client, n))
 		h.read(client, s)
 		if r.IntN(3) == 0 {
 			link.Cut()
-			<-l.Context().Done()
-			h.record(client, step{op: "end", fence: l.Fence()}, func() (step, bool) { return step{}, false })
+			<-lost
 			link.Restore()
 			h.write(client, docs, l, fmt.Sprintf("%d-%d late", client, n))
-		} else {
-			h.record(client, step{op: "end", fence: l.Fence()}, func() (step, bool) {
+		} else if stop() {
+			h.record(client, end, func() (step, bool) {
 				_ = l.Release(h.t.Context())
 				return step{}, false
 			})
+		} else {
+			<-lost
+			_ = l.Release(h.t.Context())
 		}
 		h.write(client, docs, l, fmt.Sprintf("%d-%d over", client, n))
 	}

@@ -8,9 +8,8 @@
 //	defer l.Release(ctx)
 //	return report(l.Context(), l.Fence())
 //
-// It is good for availability: the lock works while a store is dead, hangs or comes back empty. An SQLite file that
-// is replaced under a running program stays dead for that program until the program opens the store again. If one
-// store is as available as the work needs, take coord/lease: it costs a third of the requests and assumes less.
+// It is good for availability: the lock works while a store is dead, hangs or comes back empty. If one store is as
+// available as the work needs, take coord/lease: it costs a third of the requests and assumes less.
 // Neither lock makes work correct by itself, because a process may stand still after its last look at the context.
 // Where two holders would do harm, store the fence with each write, and refuse a write with a smaller fence than the
 // largest seen.
@@ -50,6 +49,12 @@
 // The fence is decided only if a majority of the documents that were read have one, or if a majority of the stores has
 // no document. So a store that forgot counts as dead for the fence until it has learnt. A lock over three stores, of
 // which one forgot and another is dead, isn't had until that one is back.
+//
+// An SQLite file that was lost and made anew is such a store only for programs that open it after that. One that had
+// it open before, or has nil for it, goes on with the others, and for that program this store is dead. No program
+// opens a store again by itself: a disk that is away for a moment must not come back as an empty file in its folder.
+// So restart the programs one by one, in any order. A program may also open the store itself and give it to its next
+// Acquire. The store counts as one that forgot until a program that has opened it holds the lock.
 //
 // A document whose fence is ahead of the fences in most stores by more than 2³² is no holder's. It counts as a dead
 // store until somebody deletes it, so that one store can't use up the fences of all.

@@ -40,6 +40,9 @@
 //   - every thirty seconds while it sees no other process. It asks whether the file was changed by another process,
 //     which may not be able to use the folder, and rings if so.
 //
+// Each check also watches the folder that is there now, and gives a signal if the store's signal file is gone. So a
+// folder that was removed or replaced is found within thirty seconds, whatever its last events told.
+//
 // A store that receives looks for dead processes too, once a second at most. A store that gets the lock of another's
 // presence file has the claims of that NUMBER released in one call, and removes the file.
 //

@@ -86,13 +86,13 @@ func (d *folder) in(do func(root *os.Root) error) error {
 // remove removes a file from the folder.
 func (d *folder) remove(name string) { d.in(func(root *os.Root) error { return root.Remove(name) }) }
 
-// lost reports that a name leads to another file than once, or to none. An error of any other kind, such as a shortage
-// of descriptors, says nothing about that.
+// lost reports that a name leads to another file than once, or to none. With a nil info, any file will do. An error of
+// any other kind, such as a shortage of descriptors, says nothing about that.
 func (d *folder) lost(name string, info fs.FileInfo) bool {
 	other := false
 	err := d.in(func(root *os.Root) error {
 		there, err := root.Lstat(name)
-		other = err == nil && !os.SameFile(there, info)
+		other = err == nil && info != nil && !os.SameFile(there, info)
 		return err
 	})
 	return other || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)

@@ -23,7 +23,7 @@ type watcher struct {
 	peers   *Peers
 	events  <-chan fsnotify.Event
 	errors  <-chan error
-	rewatch func() // watches the folder again, which may have been removed
+	rewatch func() // watches the folder that is there now, which may be another one than at first
 	stop    func()
 
 	timer *time.Timer
@@ -94,10 +94,11 @@ func (w *watcher) run() {
 	}
 }
 
-// check looks for what no signal announces, and sets the time of the next check.
+// check looks for what no signal announces, and sets the time of the next check. It goes by what is there, because the
+// events of a folder that was removed may tell something else: a write to a file that is gone looks like a signal.
 func (w *watcher) check() {
-	if w.ownSignalsMissing {
-		w.rewatch()
+	w.rewatch()
+	if w.ownSignalsMissing = w.ownSignalsMissing || w.peers.folder.lost(w.peers.signals.file, nil); w.ownSignalsMissing {
 		w.peers.signals.request()
 	}
 	w.peers.CheckSocket()
