@@ -24,6 +24,7 @@ type Description struct {
 	Queues      []Queue      `json:"queues"`
 	Kinds       []Kind       `json:"kinds"`
 	Collections []Collection `json:"collections"`
+	Left        []Left       `json:"left,omitempty"` // queues that an earlier build of the same version had
 
 	// Stored is when the document was last written, by the store's clock. [Read] sets it.
 	Stored time.Time `json:"-"`
@@ -41,6 +42,16 @@ type Queue struct {
 
 	Lanes      int  `json:"lanes,omitempty"`      // by tenant; 0: it has none
 	Priorities bool `json:"priorities,omitempty"` // it has lanes by priority
+}
+
+// A Left is a queue that is in none of the program's routes any more, since a build of the same version. Messages may be
+// in it still.
+type Left struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"` // when a program published without it, by the clock of a worker
+
+	Lanes      int  `json:"lanes,omitempty"` // as it had them
+	Priorities bool `json:"priorities,omitempty"`
 }
 
 // A Handler is what the program does with a kind from a queue.

@@ -196,6 +196,33 @@ func TestLaw1IsWrittenWhenItHasChanged(t *testing.T) {
 	})
 }
 
+// A queue that leaves the routes of a version is known for a month, or until it is in them again.
+func TestQueuesThatAreLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		left := func() (names []string) {
+			for _, x := range read(t, s)[0].Left {
+				names = append(names, x.Name)
+			}
+			return names
+		}
+		before, after := program(t, s, handlers.Config{}, channel.Command[oldOrder]("pings")), program(t, s, handlers.Config{}, channel.Command[oldOrder]("pongs"))
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "at first", len(left()), 0)
+		publish(t, after, "shop", "")
+		worldtest.Want(t, "after it was renamed", strings.Join(left(), " "), "pings")
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after it was named as before", strings.Join(left(), " "), "pongs")
+		time.Sleep(30 * day)
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after 30 days", strings.Join(left(), " "), "pongs")
+		time.Sleep(day)
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after 31 days", len(left()), 0)
+	})
+}
+
 // Law 2: what was not published for a month goes, and what is published stays.
 func TestLaw2IsRemovedAfterAMonth(t *testing.T) {
 	t.Parallel()

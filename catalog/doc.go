@@ -8,6 +8,7 @@
 // A program publishes one document, for its name and version. The document lists
 //
 //   - the queues of its routes, each with its kinds and what handles them here,
+//   - the queues that an earlier build of the same version had, for 31 days, since messages may be in them,
 //   - the kinds of message, each with an example and a JSON Schema of its body, and whether its type chooses its ID
 //     and has a Check,
 //   - the collections of values and the views that messages are folded into.
