@@ -44,8 +44,8 @@ type Queue struct {
 	Priorities bool `json:"priorities,omitempty"` // it has lanes by priority
 }
 
-// A Left is a queue that is in none of the program's routes any more, since a build of the same version. Messages may be
-// in it still.
+// A Left is a queue that no route of the program leads to any more, as a later build of the same version has said.
+// Messages may be in the queue still.
 type Left struct {
 	Name string    `json:"name"`
 	At   time.Time `json:"at"` // when a program published without it, by the clock of a worker
@@ -76,10 +76,26 @@ type Kind struct {
 	Checks    bool `json:"checks,omitempty"`     // its type is channel.Checked
 }
 
-// A Collection is a collection of values, or a view.
+// A Collection is a collection of values, a view, or what has the form of the framework.
 type Collection struct {
 	Name string `json:"name"`
 	View bool   `json:"view,omitempty"`
+	Form string `json:"form,omitempty"` // of the framework: "plan" or "schedules"
+	Type string `json:"type,omitempty"` // tells the JSON forms of values apart; none for a form of the framework
+}
+
+// Known reports that the description tells what the documents are. That of an older framework doesn't.
+func (c Collection) Known() bool { return c.Form+c.Type != "" }
+
+// Noun is what people call the documents' owner.
+func (c Collection) Noun() string {
+	switch {
+	case c.View:
+		return "view"
+	case c.Form != "":
+		return c.Form
+	}
+	return "collection"
 }
 
 // Consumes reports that the program has a handler for a queue.

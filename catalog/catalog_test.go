@@ -102,8 +102,10 @@ func testWhatIsPublished(t *testing.T, s *storage.Store) {
 			t.Errorf("queue %s:\ngot  %s\nwant %s", name, got, want)
 		}
 	}
-	if got := fmt.Sprint(d.Collections); got != "[{accounts false} {totals true}]" {
-		t.Errorf("got the collections %s", got)
+	for i, want := range []string{"collection accounts, true", "view totals, true"} {
+		if c := d.Collections[i]; fmt.Sprintf("%s %s, %v", c.Noun(), c.Name, len(c.Type) == 8) != want {
+			t.Errorf("got the collection %+v, want %s", c, want)
+		}
 	}
 	if !d.Consumes("orders") || d.Consumes("audits") || d.Consumes("nope") {
 		t.Error("it consumes orders, and neither audits nor what it doesn't know")

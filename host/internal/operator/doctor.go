@@ -36,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
+	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -115,7 +115,7 @@ func doctor(ctx context.Context, x *call) error {
 
 // findings are about programs and their queues.
 func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
-	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
+	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.collectionFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
 }
 
 // catalogFindings are about the descriptions of programs themselves.

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 // described is a version of a program that routes kinds to queue orders, and handles some of them. It was first
@@ -42,6 +43,12 @@ func lastSeen(d catalog.Description, since time.Duration) catalog.Description {
 // ahead makes a description one that a machine with a fast clock has published.
 func ahead(d catalog.Description, by time.Duration) catalog.Description {
 	d.Last = d.Last.Add(by)
+	return d
+}
+
+// keeping makes a description one of a program that keeps something under a name.
+func keeping(d catalog.Description, name, form, kind string) catalog.Description {
+	d.Collections = []catalog.Collection{{Name: name, Form: form, Type: kind}}
 	return d
 }
 
@@ -88,6 +95,17 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "a web of the same version", own: []catalog.Description{web}, known: []catalog.Description{healthy}},
 		{name: "a web of a newer version", own: []catalog.Description{described("shop", "", 0, "a b c", "a b c")}, known: []catalog.Description{healthy},
 			want: "kinds: c comes to queue orders by the routes of this binary, and its consumers have no handler for it: shop v1; handed back for an hour"},
+		{name: "a collection of two types in an update", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("shop", "v2", time.Minute, "a b", "a b"), "orders", "", "2")}},
+		{name: "a collection of two programs", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "1")}},
+		{name: "a collection of an older framework", known: []catalog.Description{keeping(healthy, "orders", "", ""), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "plan", "")}},
+		{name: "a collection and a plan of one name", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of mail v7: both write into the same documents; give what it keeps another name"},
+		{name: "a plan that was a collection", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("shop", "v2", time.Minute, "a b", "a b"), "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of shop v2; another name"},
+		{name: "a collection and a plan of this binary", known: []catalog.Description{keeping(healthy, "orders", "", "1")}, own: []catalog.Description{keeping(web, "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of this binary; another name"},
+		{name: "a collection of two types", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "2")},
+			want: "collections: the types of the values in collection orders differ: mail v7, shop v1; share its type"},
 		{name: "poison", known: []catalog.Description{healthy}, poison: 1, want: "poison: the poison queue of orders holds 1 message; millrace poison list -queue orders"},
 		{name: "a fast clock", known: []catalog.Description{ahead(healthy, 5*time.Minute)}, want: "clocks: shop v1 is 5m0s ahead of the store's; NTP"},
 		{name: "a slow clock", known: []catalog.Description{ahead(healthy, -5*time.Minute)}, want: "clocks: shop v1 is 5m0s behind the store's; NTP"},
@@ -122,8 +140,22 @@ func TestDoctorFinds(t *testing.T) {
 	}
 }
 
-// A queue that is renamed in one version of a program is known: most programs in development have no version. Nothing of
-// it is told when it is empty.
+// A plan and a collection of one name have the same documents. No registry has both, but two programs may.
+func TestDoctorFindsAPlanWithTheNameOfACollection(t *testing.T) {
+	t.Parallel()
+	x := newTraveller(t, worldtest.OpenStore(t, ""))
+	contains(t, "a plan", x.want(t, 0, "", "doctor"), "Nothing is wrong.")
+	w := worldtest.NewBare(t, x.Store, handlers.Config{}, channel.Command[wish]("wishes"))
+	trips := values.New(w.Channels, "trip", values.Config[int]{})
+	handlers.Decide(w.Registry, trips, func(w wish) string { return w.For }, func(n int, _ wish) (int, []channel.Message, error) { return n + 1, nil, nil })
+	if err := catalog.Publish(t.Context(), w.Registry, catalog.Program{Name: "counter", Version: "v1"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a collection, too", x.want(t, exitWrong, "", "doctor"), "WRONG trip is a collection of counter v1 and a plan of traveller v1: both write into the same documents", "1 thing is wrong.")
+}
+
+// A queue that is renamed in one version of a program is known: most programs in development have no version. Nothing
+// of an empty queue is told.
 func TestDoctorFindsARenamedQueue(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, "")
