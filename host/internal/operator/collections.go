@@ -9,9 +9,8 @@ import (
 	"github.com/millrace-go/millrace/catalog"
 )
 
-// collectionFindings are about programs that keep different things under one name: a plan, a view and a collection of one
-// name have the same documents. A program starts nevertheless: what is published tells who ran within two days, and a
-// program of a mended name can't wait for so long.
+// collectionFindings are about programs that keep different things under one name: a plan, a view and a collection of
+// one name have the same documents.
 func (c examination) collectionFindings() (all []finding) {
 	programs := c.known.running() // by name, the oldest first
 	if c.known.own != nil {
