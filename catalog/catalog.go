@@ -24,6 +24,7 @@ type Description struct {
 	Queues      []Queue      `json:"queues"`
 	Kinds       []Kind       `json:"kinds"`
 	Collections []Collection `json:"collections"`
+	Left        []Left       `json:"left,omitempty"` // queues that an earlier build of the same version had
 
 	// Stored is when the document was last written, by the store's clock. [Read] sets it.
 	Stored time.Time `json:"-"`
@@ -41,6 +42,16 @@ type Queue struct {
 
 	Lanes      int  `json:"lanes,omitempty"`      // by tenant; 0: it has none
 	Priorities bool `json:"priorities,omitempty"` // it has lanes by priority
+}
+
+// A Left is a queue that no route of the program leads to any more, as a later build of the same version has said.
+// Messages may be in the queue still.
+type Left struct {
+	Name string    `json:"name"`
+	At   time.Time `json:"at"` // when a program published without it, by the clock of a worker
+
+	Lanes      int  `json:"lanes,omitempty"` // as it had them
+	Priorities bool `json:"priorities,omitempty"`
 }
 
 // A Handler is what the program does with a kind from a queue.
@@ -65,10 +76,26 @@ type Kind struct {
 	Checks    bool `json:"checks,omitempty"`     // its type is channel.Checked
 }
 
-// A Collection is a collection of values, or a view.
+// A Collection is a collection of values, a view, or what has the form of the framework.
 type Collection struct {
 	Name string `json:"name"`
 	View bool   `json:"view,omitempty"`
+	Form string `json:"form,omitempty"` // of the framework: "plan" or "schedules"
+	Type string `json:"type,omitempty"` // tells the JSON forms of values apart; none for a form of the framework
+}
+
+// Known reports that the description tells what the documents are. That of an older framework doesn't.
+func (c Collection) Known() bool { return c.Form+c.Type != "" }
+
+// Noun is what people call the documents' owner.
+func (c Collection) Noun() string {
+	switch {
+	case c.View:
+		return "view"
+	case c.Form != "":
+		return c.Form
+	}
+	return "collection"
 }
 
 // Consumes reports that the program has a handler for a queue.

@@ -102,8 +102,10 @@ func testWhatIsPublished(t *testing.T, s *storage.Store) {
 			t.Errorf("queue %s:\ngot  %s\nwant %s", name, got, want)
 		}
 	}
-	if got := fmt.Sprint(d.Collections); got != "[{accounts false} {totals true}]" {
-		t.Errorf("got the collections %s", got)
+	for i, want := range []string{"collection accounts, true", "view totals, true"} {
+		if c := d.Collections[i]; fmt.Sprintf("%s %s, %v", c.Noun(), c.Name, len(c.Type) == 8) != want {
+			t.Errorf("got the collection %+v, want %s", c, want)
+		}
 	}
 	if !d.Consumes("orders") || d.Consumes("audits") || d.Consumes("nope") {
 		t.Error("it consumes orders, and neither audits nor what it doesn't know")
@@ -193,6 +195,33 @@ func TestLaw1IsWrittenWhenItHasChanged(t *testing.T) {
 		if d := read(t, s)[0]; etag() == second || len(d.Kinds) != 5 || !d.First.Equal(began) {
 			t.Errorf("with a kind more: got %d kinds, first %v", len(d.Kinds), d.First)
 		}
+	})
+}
+
+// A queue that leaves the routes of a version is known for a month, or until it is in them again.
+func TestQueuesThatAreLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := worldtest.OpenStore(t, worldtest.Virtual)
+		left := func() (names []string) {
+			for _, x := range read(t, s)[0].Left {
+				names = append(names, x.Name)
+			}
+			return names
+		}
+		before, after := program(t, s, handlers.Config{}, channel.Command[oldOrder]("pings")), program(t, s, handlers.Config{}, channel.Command[oldOrder]("pongs"))
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "at first", len(left()), 0)
+		publish(t, after, "shop", "")
+		worldtest.Want(t, "after it was renamed", strings.Join(left(), " "), "pings")
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after it was named as before", strings.Join(left(), " "), "pongs")
+		time.Sleep(30 * day)
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after 30 days", strings.Join(left(), " "), "pongs")
+		time.Sleep(day)
+		publish(t, before, "shop", "")
+		worldtest.Want(t, "after 31 days", len(left()), 0)
 	})
 }
 

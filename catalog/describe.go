@@ -33,8 +33,13 @@ func Describe(r *handlers.Registry, p Program) Description {
 	for _, h := range r.About() {
 		q := &d.Queues[place[h.Queue]] // a handler has a route
 		q.Handlers = append(q.Handlers, Handler{Kind: h.Kind, Name: h.Name, Collection: h.Collection, Group: h.Group, Once: h.Once, Turns: h.Turns})
-		if c := (Collection{h.Collection, h.View}); c.Name != "" && !slices.Contains(d.Collections, c) {
-			d.Collections = append(d.Collections, c)
+		if c := (Collection{Name: h.Collection, View: h.View, Form: h.Form}); c.Name != "" {
+			if c.Form == "" {
+				c.Type = jsonform.Print(h.Value)
+			}
+			if !slices.Contains(d.Collections, c) {
+				d.Collections = append(d.Collections, c)
+			}
 		}
 	}
 	slices.SortFunc(d.Collections, func(a, b Collection) int { return cmp.Compare(a.Name, b.Name) })

@@ -8,9 +8,10 @@
 // A program publishes one document, for its name and version. The document lists
 //
 //   - the queues of its routes, each with its kinds and what handles them here,
+//   - the queues that an earlier build of the same version had, for 31 days, since messages may be in them,
 //   - the kinds of message, each with an example and a JSON Schema of its body, and whether its type chooses its ID
 //     and has a Check,
-//   - the collections of values and the views that messages are folded into.
+//   - the collections of values, the views and the plans that messages are folded into, with prints of their types.
 //
 // Package host calls Keep for a program's workers.
 //

@@ -22,6 +22,7 @@ const (
 	touchAfter    = 24 * time.Hour      // a document that says the same is written again
 	removeAfter   = 31 * 24 * time.Hour // a document that was not written is removed
 	mostDocuments = 200
+	mostLeft      = 100             // queues that earlier builds of a version had
 	mostRaces     = 10              // that a publication loses before it gives up; each is a write of another worker
 	publishWithin = 2 * time.Minute // for Keep
 	keepAgain     = 10 * time.Minute
@@ -86,6 +87,7 @@ func (d Description) after(stored []byte) (Description, error) {
 		return d, nil
 	}
 	now := d.Last
+	d.Left = left(old, d)
 	if !old.First.IsZero() {
 		d.First = old.First
 	}
@@ -96,6 +98,19 @@ func (d Description) after(stored []byte) (Description, error) {
 	}
 	d.Last = now
 	return d, nil
+}
+
+// left returns the queues that a new description leaves, after those that the old one has left within a month. A queue
+// that is routed again is none.
+func left(old, d Description) []Left {
+	all := slices.Clone(old.Left)
+	for _, q := range old.Queues {
+		all = append(all, Left{q.Name, d.Last, q.Lanes, q.Priorities})
+	}
+	all = slices.DeleteFunc(all, func(x Left) bool {
+		return d.Last.Sub(x.At) >= removeAfter || slices.ContainsFunc(d.Queues, func(q Queue) bool { return q.Name == x.Name })
+	})
+	return all[max(len(all)-mostLeft, 0):]
 }
 
 // sweep removes the documents that nobody has written for long, except one. It goes by the store's clock: the newest

@@ -11,7 +11,7 @@ import (
 func (r *Registry) About() (all []post.Handled) {
 	for _, queue := range r.Queues() {
 		for _, h := range r.Handlers(queue) {
-			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
+			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Form: h.form, Value: h.value, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
 			if h.folder != nil {
 				about.Unrecorded = func(e *channel.Envelope) (without bool) {
 					failed := Contain(func() error { without = h.folder.idempotent(e); return nil })

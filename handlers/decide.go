@@ -131,7 +131,7 @@ func (d declared) check(emissions []channel.Message) error {
 func Fold[V any, M channel.Message](x post.Inside, r *Registry, name, queue string, c *values.Collection[V],
 	key func(*channel.Envelope, M) (key string, ok bool), f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	if h := fold(r, name, queue, post.KindIn[M](x), c, key, f); h != nil {
-		h.view, h.standing, h.clock = x.View, x.Standing, x.Clock
+		h.view, h.form, h.standing, h.clock = x.View, x.Form, x.Standing, x.Clock
 	}
 }
 
@@ -157,7 +157,7 @@ func fold[V any, M channel.Message](r *Registry, name, queue string, kind channe
 	if h == nil {
 		return nil
 	}
-	h.collection = c.Name()
+	h.collection, h.value = c.Name(), reflect.TypeFor[V]()
 	h.decode = r.codec.Decode
 	h.key = func(e *channel.Envelope, m any) (string, bool) { return key(e, m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }

@@ -145,6 +145,8 @@ type Handler struct {
 	key        func(*channel.Envelope, any) (key string, ok bool) // of handlers that fold or take turns
 	collection string
 	view       bool
+	form       string       // see post.Inside
+	value      reflect.Type // of the collection's values
 	standing   func(*channel.Envelope) bool // see post.Inside
 	clock      bool                         // its fold reads the clock
 	once       bool

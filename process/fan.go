@@ -60,7 +60,7 @@ func EachFrom[S, I, R any](p *Plan[S], name string, list func(ctx context.Contex
 
 func each[S, I, R any](p *Plan[S], name string, agent func(context.Context, I) (R, error), gather func(S, R) S) *flow.Node {
 	n := p.add(flow.Each, name)
-	n.Structure = shape(reflect.TypeFor[I](), reflect.TypeFor[R]())
+	n.Structure = jsonform.Print(reflect.TypeFor[I](), reflect.TypeFor[R]())
 	n.Gathered = gather != nil
 	n.Apply = applying(gather)
 	checkType[I](p.plan, n)
@@ -86,7 +86,7 @@ func each[S, I, R any](p *Plan[S], name string, agent func(context.Context, I) (
 // takes its last state into this one's. See [Each] for the rest.
 func Split[S, I, T any](p *Plan[S], name string, items func(S) []I, start func(I) T, plan func(*Plan[T]), gather func(S, T) S) *Step[S, I, T] {
 	n := p.add(flow.Split, name)
-	n.Structure = shape(reflect.TypeFor[I]())
+	n.Structure = jsonform.Print(reflect.TypeFor[I]())
 	n.Gathered = gather != nil
 	n.Apply = applying(gather)
 	n.Items = itemising(p, n, items)

@@ -2,7 +2,6 @@ package process
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -272,20 +271,6 @@ func decode[T any](raw jsontext.Value) (T, error) {
 		return v, fmt.Errorf("%T: %w", v, jsonform.RedactError[T](err))
 	}
 	return v, nil
-}
-
-// shape tells the JSON forms of types apart.
-func shape(types ...reflect.Type) string {
-	h := sha256.New()
-	for _, t := range types {
-		schema, err := jsonform.Schema(t)
-		if err != nil {
-			schema = []byte(t.String())
-		}
-		h.Write(schema)
-		h.Write([]byte{0})
-	}
-	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 
 // encodeResult encodes an agent's result, and asks it for its effect.

@@ -152,7 +152,7 @@ func instances(c *channel.Channels, plan string) *values.Collection[flow.Instanc
 }
 
 func (h *host) register() {
-	x := func(m channel.Message) post.Inside { return post.Inside{Kind: m.Kind()} }
+	x := func(m channel.Message) post.Inside { return post.Inside{Kind: m.Kind(), Form: "plan"} }
 	name := "process " + h.name
 	foldInto[flow.Start](h, x(flow.Start{Plan: h.name}), name+" start", h.name, nil)
 	foldInto[flow.Done](h, x(flow.Done{Plan: h.name}), name+" done", h.name, nil)
@@ -245,7 +245,7 @@ func registerHeard[E channel.Message](h *host, x *heard) {
 		}
 		return lost(flow.Done{Plan: h.name, ID: key, Path: path, Run: run, Sort: x.kind}, why)
 	})
-	handlers.Fold(post.Inside{}, h.registry, "process "+h.name+" hears", h.name, h.instances,
+	handlers.Fold(post.Inside{Form: "plan"}, h.registry, "process "+h.name+" hears", h.name, h.instances,
 		func(e *channel.Envelope, m E) (string, bool) {
 			key, _, _ := id(e, m)
 			return key, key != ""

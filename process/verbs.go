@@ -18,7 +18,7 @@ import (
 // is. An agent that has no result returns a struct{}.
 func Do[S, R any](p *Plan[S], name string, agent func(context.Context, S) (R, error), then func(S, R) S) *Step[S, S, R] {
 	n := p.add(flow.Do, name)
-	n.Structure = shape(reflect.TypeFor[R]())
+	n.Structure = jsonform.Print(reflect.TypeFor[R]())
 	checkType[R](p.plan, n)
 	if agent = replaced(p.plan, p.hear, name, agent); agent == nil {
 		p.plan.Fault("step %s: the agent is nil", name)

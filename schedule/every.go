@@ -129,7 +129,7 @@ func documents(c *channel.Channels) *values.Collection[document] {
 // fold registers the handler of a kind.
 func fold[M channel.Message](h *handlers.Registry, s *set, c *values.Collection[document], name func(M) string, decide func(*decision, *channel.Envelope, M) ([]channel.Message, error)) {
 	key := func(_ *channel.Envelope, m M) (string, bool) { return name(m), true }
-	handlers.Fold(post.Inside{Clock: true, Standing: plannedAhead}, h, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
+	handlers.Fold(post.Inside{Form: "schedules", Clock: true, Standing: plannedAhead}, h, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
 		d := &decision{document: v, name: name(m), now: time.Now().UTC().Round(0), count: s.counter(name(m))}
 		messages, err := decide(d, e, m)
 		return d.document, messages, err

@@ -18,6 +18,10 @@ type Handled struct {
 	Collection string // that it folds into; empty for a reaction
 	Group      string // under which the collection's record has the message, see values.Change; empty for none
 	View       bool   // that collection is a view
+	Form       string // see Inside
+
+	Value reflect.Type // of the collection's values; nil for a reaction
+
 	Clock      bool   // the fold reads the clock: repeated later, it may decide otherwise
 	Once       bool   // a reaction that notes each message, see handlers.ReactOnce
 	Turns      bool   // a reaction that runs once at a time for each key, see handlers.InTurn

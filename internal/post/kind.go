@@ -41,6 +41,10 @@ type (
 // Inside is an argument of a function that is exported for this module's own packages. No other module can name it.
 type Inside struct {
 	View    bool // the fold is a view's
+
+	// Form is the framework's form of the fold's documents, such as "plan". Defaults to none: they are the program's.
+	Form string
+
 	Clock   bool // the fold reads the clock: repeated later, it may decide otherwise
 	Command bool // the route is a command's
 	Kind    Kind // of the type, where the type's Kind depends on its value; empty: the type's own

@@ -36,7 +36,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
+	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -115,7 +115,7 @@ func doctor(ctx context.Context, x *call) error {
 
 // findings are about programs and their queues.
 func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
-	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
+	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.collectionFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
 }
 
 // catalogFindings are about the descriptions of programs themselves.
@@ -137,26 +137,32 @@ func (c examination) catalogFindings() (all []finding) {
 
 // queueFindings are about consumers, lag and poison.
 func (c examination) queueFindings(names []string, stats []storage.Stats, poisoned map[string]int64) (all []finding) {
-	routed := c.known.routedNow()
+	routed, next := c.known.routedNow(), c.known.routedNext()
 	for i, name := range names {
-		st, consumers := stats[i], c.known.consumers(name)
+		st, consumers, own := stats[i], c.known.consumers(name), ownRoutes(c.call, name)
 		waits := ""
 		if st.Ready > 0 {
 			waits = fmt.Sprintf(", with %s ready", count(int(st.Ready), "message"))
 		}
+		held := max(0, st.Ready) + max(0, st.InFlight) + max(0, st.Delayed)
 		last := c.lastConsumer(name)
 		switch {
-		case last == "" && !routed[name] && ownRoutes(c, name): // it may be a queue of a version that is yet to come
+		case last == "" && !routed[name] && own: // it may be a queue of a version that is yet to come
 			if st.Ready > 0 {
 				all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("%s in %s, and no worker has ever run that consumes it", waiting(st.Ready), name), Fix: "Start one."})
 			}
 		case len(c.known.published) == 0:
-		case !routed[name] && st.Ready > 0:
-			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is in no route any more%s%s", name, last, waits),
-				Fix: "Start a worker of a version that handles it, until it is empty."})
-		case routed[name] && len(consumers) == 0:
+		case !routed[name] && !own:
+			if held > 0 {
+				all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("%s in %s, which nothing routes to%s", count(int(held), "message"), name, last),
+					Fix: "Was the queue renamed? Start a worker of a version that handles it, until it is empty."})
+			}
+		case len(consumers) == 0:
 			all = append(all, finding{Severity: wrong, Check: "consumers", Queue: name, Text: fmt.Sprintf("queue %s is consumed by nobody%s%s", name, last, waits),
 				Fix: "Start a worker of a program with handlers for it, or take the queue out of the routes."})
+		case !next[name] && !own && held > 0:
+			all = append(all, finding{Severity: note, Check: "consumers", Queue: name, Text: fmt.Sprintf("%s in %s, to which only older versions of programs route: %s", count(int(held), "message"), name, versions(consumers)),
+				Fix: "Let a worker of an older version run until the queue is empty."})
 		}
 		if st.Oldest > c.lag && st.Ready > 0 {
 			text := fmt.Sprintf("queue %s: the oldest of %s was sent %s ago", name, count(int(st.Ready), "ready message"), age(st.Oldest))
@@ -192,15 +198,19 @@ func (c examination) lagFix(st storage.Stats) string {
 }
 
 // ownRoutes reports that the routes of this binary's program lead to a queue.
-func ownRoutes(c examination, queue string) bool {
+func ownRoutes(c *call, queue string) bool {
 	return c.known.own != nil && slices.ContainsFunc(c.known.own.Queues, func(q catalog.Queue) bool { return q.Name == queue })
 }
 
-// lastConsumer names the last program that consumed a queue without a consumer.
+// lastConsumer names the last program that consumed a queue without a consumer, or whose routes led to it.
 func (c examination) lastConsumer(queue string) string {
 	for i := range slices.Backward(c.known.published) {
-		if d := &c.known.published[i]; d.Consumes(queue) {
+		d := &c.known.published[i]
+		if d.Consumes(queue) {
 			return fmt.Sprintf(" (%s %s did, seen last %s ago)", d.Name, d.Version, age(time.Since(d.Last)))
+		}
+		if j := slices.IndexFunc(d.Left, func(x catalog.Left) bool { return x.Name == queue }); j >= 0 {
+			return fmt.Sprintf(" (an earlier %s %s did, until %s ago)", d.Name, d.Version, age(time.Since(d.Left[j].At)))
 		}
 	}
 	return ""

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,8 +11,10 @@ import (
 
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 // described is a version of a program that routes kinds to queue orders, and handles some of them. It was first
@@ -43,6 +46,12 @@ func ahead(d catalog.Description, by time.Duration) catalog.Description {
 	return d
 }
 
+// keeping makes a description one of a program that keeps something under a name.
+func keeping(d catalog.Description, name, form, kind string) catalog.Description {
+	d.Collections = []catalog.Collection{{Name: name, Form: form, Type: kind}}
+	return d
+}
+
 // Each finding is found, says what to do, and is not found where it isn't.
 func TestDoctorFinds(t *testing.T) {
 	t.Parallel()
@@ -69,7 +78,12 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "no consumer any more", known: []catalog.Description{lastSeen(described("shop", "v0", 9*day, "a", "a"), 5*day)}, stats: storage.Stats{Ready: 2},
 			want: "consumers: queue orders is consumed by nobody (shop v0 did, seen last 5d ago), with 2 messages ready; Start a worker"},
 		{name: "no route", known: []catalog.Description{{Program: catalog.Program{Name: "other", Version: "v1"}, Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 2},
-			want: "consumers: queue orders is in no route any more, with 2 messages ready; until it is empty"},
+			want: "consumers: 2 messages in orders, which nothing routes to; until it is empty"},
+		{name: "a queue that was renamed", known: []catalog.Description{healthy, {Program: catalog.Program{Name: "shop", Version: "v2"}, First: time.Now(), Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 9, Delayed: 3},
+			want: "consumers: 12 messages in orders, to which only older versions of programs route: shop v1; run until the queue is empty"},
+		{name: "a queue that was renamed long ago", stats: storage.Stats{Delayed: 1}, known: []catalog.Description{lastSeen(described("shop", "v0", 9*day, "a", "a"), 5*day), {Program: catalog.Program{Name: "shop", Version: "v2"}, Last: time.Now(), Stored: time.Now()}},
+			want: "consumers: 1 message in orders, which nothing routes to (shop v0 did, seen last 5d ago); Was the queue renamed?"},
+		{name: "a queue that is renamed back", known: []catalog.Description{described("shop", "v1", time.Hour, "a", "a"), {Program: catalog.Program{Name: "shop", Version: "v2"}, First: time.Now().Add(-9 * day), Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 2}},
 		{name: "no handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, want: "kinds: c comes to queue orders, and its consumers have no handler for it: shop v1; handed back for an hour"},
 		{name: "lag", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, Oldest: 6 * time.Minute}, want: "lag: the oldest of 3 ready messages was sent 6m0s ago; Nothing of it is being handled: does a worker run? millrace top shows"},
 		{name: "lag of a worker that runs", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, InFlight: 2, Oldest: 6 * time.Minute}, want: "lag: 3 ready messages; or start more workers"},
@@ -81,6 +95,17 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "a web of the same version", own: []catalog.Description{web}, known: []catalog.Description{healthy}},
 		{name: "a web of a newer version", own: []catalog.Description{described("shop", "", 0, "a b c", "a b c")}, known: []catalog.Description{healthy},
 			want: "kinds: c comes to queue orders by the routes of this binary, and its consumers have no handler for it: shop v1; handed back for an hour"},
+		{name: "a collection of two types in an update", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("shop", "v2", time.Minute, "a b", "a b"), "orders", "", "2")}},
+		{name: "a collection of two programs", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "1")}},
+		{name: "a collection of an older framework", known: []catalog.Description{keeping(healthy, "orders", "", ""), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "plan", "")}},
+		{name: "a collection and a plan of one name", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of mail v7: both write into the same documents; give what it keeps another name"},
+		{name: "a plan that was a collection", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("shop", "v2", time.Minute, "a b", "a b"), "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of shop v2; another name"},
+		{name: "a collection and a plan of this binary", known: []catalog.Description{keeping(healthy, "orders", "", "1")}, own: []catalog.Description{keeping(web, "orders", "plan", "")},
+			want: "collections: orders is a collection of shop v1 and a plan of this binary; another name"},
+		{name: "a collection of two types", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "2")},
+			want: "collections: the types of the values in collection orders differ: mail v7, shop v1; share its type"},
 		{name: "poison", known: []catalog.Description{healthy}, poison: 1, want: "poison: the poison queue of orders holds 1 message; millrace poison list -queue orders"},
 		{name: "a fast clock", known: []catalog.Description{ahead(healthy, 5*time.Minute)}, want: "clocks: shop v1 is 5m0s ahead of the store's; NTP"},
 		{name: "a slow clock", known: []catalog.Description{ahead(healthy, -5*time.Minute)}, want: "clocks: shop v1 is 5m0s behind the store's; NTP"},
@@ -113,6 +138,55 @@ func TestDoctorFinds(t *testing.T) {
 			t.Errorf("%s: got %+v, want %s", c.name, got, c.want)
 		}
 	}
+}
+
+// A plan and a collection of one name have the same documents. No registry has both, but two programs may.
+func TestDoctorFindsAPlanWithTheNameOfACollection(t *testing.T) {
+	t.Parallel()
+	x := newTraveller(t, worldtest.OpenStore(t, ""))
+	contains(t, "a plan", x.want(t, 0, "", "doctor"), "Nothing is wrong.")
+	w := worldtest.NewBare(t, x.Store, handlers.Config{}, channel.Command[wish]("wishes"))
+	trips := values.New(w.Channels, "trip", values.Config[int]{})
+	handlers.Decide(w.Registry, trips, func(w wish) string { return w.For }, func(n int, _ wish) (int, []channel.Message, error) { return n + 1, nil, nil })
+	if err := catalog.Publish(t.Context(), w.Registry, catalog.Program{Name: "counter", Version: "v1"}); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, "a collection, too", x.want(t, exitWrong, "", "doctor"), "WRONG trip is a collection of counter v1 and a plan of traveller v1: both write into the same documents", "1 thing is wrong.")
+}
+
+// A queue that is renamed in one version of a program is known: most programs in development have no version. Nothing
+// of an empty queue is told.
+func TestDoctorFindsARenamedQueue(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	publish := func(queue string) *stranger {
+		w := worldtest.New(t, s, worldtest.Config{Groups: []string{worldtest.Totals}, Routes: []channel.Route{channel.Command[wish](queue)}})
+		w.Decide()
+		w.Project()
+		handlers.React(w.Registry, worldtest.Audits, func(context.Context, worldtest.Refused) error { return nil })
+		handlers.ReactOnce(w.Registry, queue, func(context.Context, wish) error { return nil })
+		if err := catalog.Publish(t.Context(), w.Registry, catalog.Program{Name: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		return &stranger{World: w}
+	}
+	x := publish("wishes")
+	worldtest.Send(x.World, wish{For: "ada"})
+	worldtest.Send(x.World, wish{For: "bob"})
+	contains(t, "as it was", x.want(t, 0, "", "doctor"), "Nothing is wrong.")
+	x = publish("hopes")
+	contains(t, "renamed", x.want(t, exitWrong, "", "doctor"), "WRONG 2 messages in wishes, which nothing routes to (an earlier shop unknown did, until ", "Was the queue renamed?", "1 thing is wrong.")
+	contains(t, "queues", x.want(t, 0, "", "queues"), "wishes 2 0 0 0", "in no route")
+	for range 2 {
+		m, err := s.Queue("wishes").Receive(t.Context(), 1, time.Minute)
+		if err == nil && len(m) == 1 {
+			err = s.Queue("wishes").Delete(t.Context(), []storage.Receipt{m[0].Receipt})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	contains(t, "empty", x.want(t, 0, "", "doctor"), "Nothing is wrong.")
 }
 
 // A log that a reader keeps from shrinking is found by its size.

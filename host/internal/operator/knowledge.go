@@ -28,7 +28,7 @@ type knowledge struct {
 	own       *catalog.Description // of this binary's program; nil for none
 	registry  *handlers.Registry   // of this binary's program; nil for none
 	handled   []post.Handled       // by the registry
-	queues    map[string]bool      // that a route of any program leads to
+	queues    map[string]bool      // that a route of any program leads to, or has led to lately
 	names     []string             // of gates, locks or counters, for the completion of a verb that takes one
 }
 
@@ -75,6 +75,9 @@ func (c *call) readCatalog(ctx context.Context) error {
 	for _, d := range c.known.all() {
 		for _, q := range d.Queues {
 			c.known.queues[q.Name] = true
+		}
+		for _, x := range d.Left {
+			c.known.queues[x.Name] = true
 		}
 	}
 	c.store, err = channel.WithLanes(post.Inside{}, c.store, c.known.lanes())
@@ -123,6 +126,25 @@ func (k *knowledge) routedNow() map[string]bool {
 			continue
 		}
 		seen[d.Name] = true
+		for _, q := range d.Queues {
+			all[q.Name] = true
+		}
+	}
+	return all
+}
+
+// routedNext returns the queues in the routes of the newest version of each program that runs, and of the last one of a
+// program that doesn't. A queue of older versions alone is left when they go.
+func (k *knowledge) routedNext() map[string]bool {
+	newest := map[string]*catalog.Description{}
+	for i := range k.published {
+		newest[k.published[i].Name] = &k.published[i]
+	}
+	for _, d := range k.running() { // by name, the oldest first
+		newest[d.Name] = d
+	}
+	all := map[string]bool{}
+	for _, d := range newest {
 		for _, q := range d.Queues {
 			all[q.Name] = true
 		}

@@ -15,7 +15,11 @@ import (
 func (k *knowledge) lanes() map[string]lanes.Queue {
 	all := map[string]lanes.Queue{}
 	for _, d := range k.all() {
-		for _, q := range d.Queues {
+		queues := slices.Clone(d.Queues)
+		for _, x := range d.Left {
+			queues = append(queues, catalog.Queue{Name: x.Name, Lanes: x.Lanes, Priorities: x.Priorities})
+		}
+		for _, q := range queues {
 			x := lanes.Queue{Lanes: max(all[q.Name].Lanes, min(q.Lanes, lanes.Most)), Priorities: all[q.Name].Priorities || q.Priorities}
 			if x != (lanes.Queue{}) && x.Check(q.Name) == nil {
 				all[q.Name] = x

@@ -152,8 +152,8 @@ func (c *call) knownQueues(ctx context.Context) (names []string, poisoned map[st
 	return slices.Sorted(maps.Keys(all)), poisoned, nil
 }
 
-// routed reports that a route of some program leads to a queue.
-func (c *call) routed(queue string) bool { return c.known.queues[queue] }
+// routed reports that a route leads to a queue, of this binary or of a program as it is now.
+func (c *call) routed(queue string) bool { return c.known.routedNow()[queue] || ownRoutes(c, queue) }
 
 func known(n int64) *int64 {
 	if n < 0 {
