@@ -147,6 +147,9 @@ func (x *stranger) doOn(t *testing.T, s *storage.Store, input string, args ...st
 		err = v.before(t.Context(), c)
 	}
 	if err == nil {
+		if reads(v, opt) {
+			s = readOnly(t, s, args)
+		}
 		err = c.use(t.Context(), s)
 	}
 	if err == nil {
