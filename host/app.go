@@ -54,7 +54,7 @@ type App struct {
 	handled  func() int64  // counts messages; nil where no worker runs
 	unit     string        // names what handled counts
 	healthy  func() error  // health of the worker
-	notes    func() string // what is worth to know of a program that is ready; nil: nothing
+	notes    func() string // what is worth to know of a program that is ready
 	spool    *spool.Spool  // nil for none
 	cache    string        // the file for the settings in force, for a start while the store is away; empty for none
 	summary  func() error  // prints what the program has asked of the store, once

@@ -149,6 +149,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 		boot.Close(store, &err)
 		return err
 	})
+	a.notes = boot.Standstill(s.settings.File())
 	a.metrics = boot.NewMetrics()
 	a.Metrics = a.metrics
 	a.metrics.MustRegister(cost.Collector(store))
@@ -300,7 +301,8 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 		return nil
 	})
 	a.working.Store(w)
-	a.healthy, a.notes = w.Healthy, func() string { return servicesAway(s.Guards) }
+	standstill := a.notes
+	a.healthy, a.notes = w.Healthy, func() string { return standstill() + servicesAway(s.Guards) }
 	a.unit = "command handled"
 	counted := commandQueues(a.Channels.Routes(), registry.Queues())
 	if len(counted) == 0 {

@@ -103,6 +103,17 @@ func child(role, url string) int {
 		}
 		fmt.Println("ready")
 		<-ended
+	case "stand": // is in a transaction until its input ends, and sends a message then
+		if err := s.Driver().(*store).write(&engine.Op{Ctx: ctx}, func(*tx) error {
+			fmt.Println("in a transaction")
+			<-ended
+			return nil
+		}); err != nil {
+			return fail(err)
+		}
+		if err := s.Queue("queue").Send(ctx, text("its own")); err != nil {
+			return fail(err)
+		}
 	case "tell": // tells each, and prints how many took it
 		n, err := s.Tell(ctx, "topic", []byte("b"), false)
 		if err != nil {

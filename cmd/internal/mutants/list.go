@@ -344,6 +344,14 @@ func promises() []mutant {
 			test: "TestPowerFailure",
 		},
 		{
+			name: "nobody tells of a process that stands still while callers leave early",
+			file: "storage/sqlite/internal/engine/write_watch.go",
+			old:  "		x.vain += waited",
+			new:  "		x.vain = waited",
+			by:   "storage/sqlite/internal/engine",
+			test: "TestAWriterThatStandsStillIsNamed",
+		},
+		{
 			name: "no sync follows a deletion",
 			file: "storage/sqlite/queue.go",
 			old:  "Size: 100 * n, Late: true}",

@@ -44,7 +44,7 @@ func NewMetrics() *prometheus.Registry {
 //	               error, or when the store can't be read and the spool takes nothing
 //	GET /metrics   for Prometheus
 //
-// spool may be nil. notes tells what else is worth to know of a program that is ready; nil: nothing. Everybody may read
+// spool may be nil. notes tells what else is worth to know of a program that doesn't stop; nil: nothing. Everybody may read
 // it.
 func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error, spool Spool, notes func() string) http.Handler {
 	if notes == nil {
@@ -86,7 +86,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	default:
 	}
 	if err := r.healthy(); err != nil {
-		answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error())
+		answer(w, http.StatusServiceUnavailable, "not ready: "+err.Error()+r.notes())
 		return
 	}
 	err := r.check()
@@ -106,7 +106,7 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	case r.spool != nil && full == nil:
 		answer(w, http.StatusOK, fmt.Sprintf("ready: the spool takes messages, and holds %d; can't read from the store: %s%s", r.spool.Waiting(), cause(err), r.notes()))
 	default:
-		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err)+spooled)
+		answer(w, http.StatusServiceUnavailable, "not ready: can't read from the store: "+cause(err)+spooled+r.notes())
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // A Part is something long-lived in a program.
@@ -27,7 +29,8 @@ func of(name string, err error) error {
 }
 
 // Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each after the
-// one before has ended, and returns the first error. A part that ends before its stop is an error.
+// one before has ended, and returns the first error. A part that ends before its stop is an error, and so is one that ends
+// its goroutine by runtime.Goexit. A panic ends the process.
 func Run(ctx context.Context, parts ...Part) error {
 	g, stopping := errgroup.WithContext(ctx)
 	ended := make([]chan struct{}, len(parts))
@@ -40,7 +43,7 @@ func Run(ctx context.Context, parts ...Part) error {
 		g.Go(func() error {
 			defer close(ended[i])
 			defer cancel(nil)
-			err := p.Run(own)
+			err := p.run(own)
 			switch {
 			case StoppedBy(own, err):
 				return nil
@@ -64,4 +67,24 @@ func Run(ctx context.Context, parts ...Part) error {
 		}()
 	}
 	return g.Wait()
+}
+
+// run is Run on a goroutine of its own, which may end without returning.
+func (p Part) run(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() {
+		returned := false
+		defer func() {
+			if returned {
+				return
+			}
+			if exit := contain.Caught(nil); exit.Exited { // otherwise the panic goes on, because nobody recovers from it
+				ended <- exit
+			}
+		}()
+		err := p.Run(ctx)
+		returned = true
+		ended <- err
+	}()
+	return <-ended
 }

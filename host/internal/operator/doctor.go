@@ -18,6 +18,7 @@ import (
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 const (
@@ -36,7 +37,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
+	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, writers, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -76,7 +77,7 @@ func doctor(ctx context.Context, x *call) error {
 	all := slices.Concat(withoutLagOf(held, c.findings(names, stats, poisoned)), held)
 	turns := func(ctx context.Context) ([]finding, error) { return c.turnFindings(ctx, names) }
 	for _, look := range []func(context.Context) ([]finding, error){
-		c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,
+		c.writerFindings, c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,
 	} {
 		more, err := look(ctx)
 		if err != nil {
@@ -314,6 +315,30 @@ func logFindings(file string) []finding {
 	}
 	return []finding{{Severity: wrong, Check: "log", Text: fmt.Sprintf("the log of the database, %s, has %d MB and can't shrink: some program keeps a read transaction open", file+"-wal", info.Size()>>20),
 		Fix: "End that transaction or its program: look for a database tool or a backup (fuser -v " + boot.ShellWord(file) + " lists who has it open). The log shrinks by itself then."}}
+}
+
+// writerFindings are about a process that keeps all others from writing to a store in a file. While a process is in a
+// transaction, they wait until it goes on.
+func (c examination) writerFindings(ctx context.Context) ([]finding, error) {
+	if c.file == "" {
+		return nil, nil
+	}
+	look := sqlite.Standstill(c.file)
+	for first := true; ; first = false {
+		who, lasted := look()
+		switch {
+		case who == "", lasted == 0 && !first:
+			return nil, nil
+		case lasted >= boot.StandsStill:
+			return []finding{{Severity: wrong, Check: "writers", Text: fmt.Sprintf("nothing can be written to %s: %s has been in a transaction for %s", c.file, who, age(lasted)),
+				Fix: "If that process stands still, let it go on (kill -CONT PID) or end it. What it has not committed is undone then, and messages in its hands are delivered again."}}, nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // coordFindings are about counters, gates and locks that can't be read, and gates that nobody has looked at since their

@@ -46,6 +46,7 @@ func (w wish) Check() error {
 type stranger struct {
 	*worldtest.World
 	tool Program // what the operator's binary has
+	file string  // of the store, for doctor; may be empty
 	fail func(worldtest.Add) error
 }
 
@@ -142,11 +143,14 @@ func (x *stranger) doOn(t *testing.T, s *storage.Store, input string, args ...st
 	tl := tool{x.tool}
 	tl.Command = cmp.Or(x.tool.Command, "millrace")
 	v, opt, rest, err := tl.parse(args)
-	c := &call{tool: tl, options: opt, args: rest, out: newOutput(&printed), progress: &said, in: strings.NewReader(input), process: boot.Process{Getenv: func(string) string { return "" }}}
+	c := &call{tool: tl, options: opt, args: rest, file: x.file, out: newOutput(&printed), progress: &said, in: strings.NewReader(input), process: boot.Process{Getenv: func(string) string { return "" }}}
 	if err == nil && v.before != nil {
 		err = v.before(t.Context(), c)
 	}
 	if err == nil {
+		if reads(v, opt) {
+			s = readOnly(t, s, args)
+		}
 		err = c.use(t.Context(), s)
 	}
 	if err == nil {

@@ -104,7 +104,7 @@ func (t tool) verbs() []*verb {
 			}},
 		{name: "doctor", about: "find out what is wrong", store: true, run: doctor, check: checkDoctor,
 			more: "It looks for queues that nobody consumes, kinds without a handler, messages that wait for long, poison queues, schedules that\n" +
-				"don't run, processes that are stuck or overdue, messages that stay in a web's spool, clocks that differ, old versions of a program beside newer ones, and a log of\nSQLite that can't shrink. It changes nothing. Its exit code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone\nis not wrong.",
+				"don't run, processes that are stuck or overdue, messages that stay in a web's spool, clocks that differ, old versions of a program beside newer ones, a log of\nSQLite that can't shrink, and a process that keeps others from writing to it. It changes nothing. Its exit code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone\nis not wrong.",
 			flags: func(set *flag.FlagSet, o *options) {
 				o.lag = 5 * time.Minute
 				set.DurationVar(&o.lag, "lag", o.lag, "the `TIME` that messages may wait; the default is 5m")

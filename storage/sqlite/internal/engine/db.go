@@ -33,7 +33,7 @@ type DB struct {
 func Open(ctx context.Context, path string, schema Schema) (*DB, error) {
 	c, f, err := openFile(ctx, path, schema)
 	if err != nil {
-		return nil, Classify(blame(path, err))
+		return nil, Classify(named(path, blame(path, err)))
 	}
 	return &DB{
 		file:    f,

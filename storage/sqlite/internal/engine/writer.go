@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -45,10 +44,11 @@ type writer struct {
 	logEnd   logEnd
 	ckpt     *checkpointer
 	tidier   *tidier
+	watch    writeWatch
 }
 
 func newWriter(f *file, c *Conn, ops <-chan *Op, session Session, normal bool, log *slog.Logger) (*writer, error) {
-	w := &writer{file: f, c: c, session: session, normal: normal, ops: ops, gatherer: gatherer{ops: ops}, mode: syncMode{c: c}}
+	w := &writer{file: f, c: c, session: session, normal: normal, ops: ops, gatherer: gatherer{ops: ops}, mode: syncMode{c: c}, watch: writeWatch{path: c.FilePath(), log: log}}
 	err := c.Exec(
 		"PRAGMA synchronous = FULL",
 		"PRAGMA cache_size = -16000",
@@ -167,13 +167,14 @@ func (w *writer) transact(group []*Op) (err error) {
 	if err := w.mode.relax(relaxed || w.normal); err != nil {
 		return err
 	}
-	if err := retry(allGone(group), w.c.Stmt("BEGIN IMMEDIATE").Run); err != nil {
-		if name := holder(w.c.FilePath()); busy(err) && name != "" {
-			err = fmt.Errorf("%w: %s is in a transaction that writes; if it stands still, let it go on or end it", err, name)
-		}
-		return err
+	began := time.Now()
+	err = retry(allGone(group), w.c.Stmt("BEGIN IMMEDIATE").Run)
+	now := time.Now()
+	w.watch.see(now.Sub(began), err)
+	if err != nil {
+		return named(w.watch.path, err)
 	}
-	w.session.Begin(time.Now())
+	w.session.Begin(now)
 	if err := w.commit(group); err != nil {
 		if w.c.InTransaction() {
 			w.c.Stmt("ROLLBACK").Run() // the first error tells more

@@ -1,0 +1,140 @@
+package operator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// writing are the verbs that change something. All others only read.
+var writing = strings.Split("ids raise, gates open, gates close, gates repair, guards close, locks break, locks raise, queues pause, queues resume, "+
+	"processes signal, processes cancel, processes retry, processes skip, processes fail, processes rerun, processes nudge, schedules pause, schedules resume, schedules run, schedules backfill, "+
+	"settings set, settings back, signals send, spool discard, spool release, turns release, send, poison edit, poison retry, poison discard, views rebuild", ", ")
+
+// reads reports that a verb only reads.
+func reads(v *verb, o options) bool { return o.dryRun || !slices.Contains(writing, v.name) }
+
+// readOnly is a store that complains of each call that isn't one of those that read.
+func readOnly(t *testing.T, s *storage.Store, args []string) *storage.Store {
+	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if !slices.Contains([]string{"get blob", "list blobs", "get row", "query", "stats", "find"}, op.Name) {
+			t.Errorf("millrace %q only reads, and calls %s of %s", args, op.Name, op.Resource)
+		}
+		return do()
+	})
+}
+
+// A verb that only reads writes nothing, in no state of the store. The other tests see to that, too: their stores are
+// readOnly for such a verb.
+func TestAVerbThatReadsWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x, trips := newStranger(t, s), newTraveller(t, s)
+	x.publish(t)
+	trips.start(t, trip{ID: "o17"})
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 5})
+	x.work(t)
+	poisoned := x.poisoned(t, worldtest.Add{To: "bob", Amount: 1})
+	stop := trips.Start(worker.Config{})
+	trips.until(t, "o17", "-plan", "trip")
+	worldtest.WantErr(t, stop(), nil)
+	x.haltAs(t, "bob", poisoned, 0)
+	openHall(t, s, "hall", "a")
+	for _, line := range []string{
+		"ids raise orders 7 -yes", "gates open release", "queues pause notes -why x", "settings set seats=60 -of hall", "settings set seats=61 -of hall",
+	} {
+		x.want(t, 0, "", strings.Fields(line)...)
+	}
+	putBlob(t, s, "gates", "due", `{"opensAt":"2026-01-02T03:04:05Z","by":"ada","since":"2026-01-01T03:04:05Z","epoch":1,"id":"x"}`)
+	acquire(t, s, "nightly", "export-7")
+	for _, container := range []string{"schedules", "guards", "gates", "ids", "locks", "programs", "processes", "poison", "shares"} {
+		putBlob(t, s, container, "junk", "junk")
+	}
+	file := filepath.Join(t.TempDir(), "web.spool")
+	sp := openSpool(t, file, closedStore(t), channel.Command[worldtest.Add]("adds"))
+	if err := sp.Channels().Send(t.Context(), worldtest.Add{To: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sp.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	arguments := map[string]string{
+		"poison show": poisoned, "values list": "accounts", "values show": "accounts ada", "views list": "totals", "views show": "totals ada", "schedules show": "junk",
+		"turns list": worldtest.Accounts, "processes show": "o17 -plan trip", "processes list": "-plan trip", "settings diff": "1 2 -of hall", "top": "-n 2 -every 100ms",
+		"spool": file, "spool list": file + " -all", "completion": "bash", hiddenVerb: "values show a",
+	}
+	for _, v := range (tool{}).verbs() {
+		if !reads(v, options{}) {
+			continue
+		}
+		line := append(strings.Fields(v.name), strings.Fields(arguments[v.name])...)
+		for _, flags := range [][]string{nil, {"-json"}} {
+			if flags == nil || v.newFlags(&options{}).Lookup("json") != nil {
+				args := append(slices.Clone(line), flags...)
+				if code, out, told := x.do(t, "", args...); code != 0 && code != exitWrong && v.name != "schedules show" {
+					t.Errorf("millrace %q: got exit code %d\n%s%s", args, code, out, told)
+				}
+			}
+		}
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		t.Errorf("the spool's file has changed (%v)", err)
+	}
+}
+
+// A verb that only reads is refused where the file has an older schema, says what to do, and leaves the file as it is:
+// the programs that have it open couldn't use it any more.
+func TestAVerbThatReadsLeavesAnOlderFileAsItIs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, spool := filepath.Join(dir, "r.db"), filepath.Join(dir, "web.spool")
+	if err := worldtest.OpenAt(t, store).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := openSpool(t, spool, closedStore(t), channel.Command[worldtest.Add]("adds")).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for args, file := range map[string]string{"queues list": store, "doctor": store, "values list": store, "spool web.spool": spool, "spool list web.spool -all": spool} {
+		outdate(t, file)
+		before, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := finish(t, commandAs("millrace", dir, "sqlite:r.db", strings.Fields(args)...))
+		if r.code != 1 || r.out != "" || !strings.Contains(r.err, "the file has schema version 3") || !strings.Contains(r.err, "use the command of their version") {
+			t.Errorf("%s: got exit code %d and %q", args, r.code, r.out+r.err)
+		}
+		if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("%s has changed the file (%v)", args, err)
+		}
+	}
+}
+
+// outdate gives a file of SQLite that nobody has open the schema before its own.
+func outdate(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte{0, 0, 0, 3}, 60) // where SQLite keeps user_version
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
