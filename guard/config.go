@@ -18,7 +18,7 @@ import (
 // Config is how calls of a service are judged, and when they pause. The zero Config works.
 type Config struct {
 	// Fault says what kind of fault an error of a call is: [HTTP], [SMTP], [SQL], or a function of your own. It must be
-	// pure. Defaults to [Usual], which tries all of them.
+	// pure. Where it panics, the default judges. Defaults to [Usual], which tries all of them.
 	Fault func(error) Fault
 
 	// Repeatable says that the service recognises a repeated call by its key, such as the Idempotency-Key that

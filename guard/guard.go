@@ -263,11 +263,10 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 	defer func() {
 		after := int32(-1)
 		if !returned {
-			var v any
-			if m.Handling != nil { // else the panic goes on
-				v = recover()
+			how := contain.Caught(nil) // outside of a handler the panic goes on
+			if m.Handling != nil {
+				how = contain.Caught(recover())
 			}
-			how := contain.Caught(v)
 			if how.Exited && sent.mayBeDone() {
 				after = 0
 			}

@@ -41,7 +41,7 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	case ctx.Err() != nil:
 		return judgeCutOff(&g.cfg, err, asking)
 	}
-	fault := g.cfg.Fault(err)
+	fault := g.cfg.fault(err)
 	switch {
 	case fault.Kind <= Done || fault.Kind > Mine:
 		fault.Kind, fault.NotInPlace = Transient, true
@@ -52,10 +52,18 @@ func (g *Guard) judge(ctx context.Context, err error, asking bool) Fault {
 	return fault
 }
 
+// fault is Fault, or the default's judgement where the program's own doesn't return.
+func (c *Config) fault(err error) (f Fault) {
+	if contain.Apart(func() error { f = c.Fault(err); return nil }) != nil {
+		f = Usual(err)
+	}
+	return f
+}
+
 // judgeCutOff says what the error of a call means whose handler was told to end. The service isn't to blame. But it may
 // have done a call that it was sent, and nobody may guess that it hasn't.
 func judgeCutOff(c *Config, err error, asking bool) Fault {
-	if asking || c.Repeatable || c.Verify != nil || c.Fault(cutOff{err}).Kind != Unknown {
+	if asking || c.Repeatable || c.Verify != nil || c.fault(cutOff{err}).Kind != Unknown {
 		return Fault{Kind: Mine}
 	}
 	return Fault{Kind: Unknown, cutOff: true}
@@ -63,9 +71,7 @@ func judgeCutOff(c *Config, err error, asking bool) Fault {
 
 // leavesUnsure reports that nobody may make a call again that was given up without an answer.
 func leavesUnsure(c *Config) bool {
-	unsure := true // if the user's classifier panics, it says nothing
-	_ = contain.Do(func() { unsure = judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown })
-	return unsure
+	return judgeCutOff(c, context.DeadlineExceeded, false).Kind == Unknown
 }
 
 // cutOff is the error of a call whose handler was told to end. Like one whose time ran out, it may have been done.

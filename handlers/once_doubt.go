@@ -39,9 +39,9 @@ func (n *onceNote) noteUnknown(ctx context.Context) error {
 	return nil // it is done, or its note says so already
 }
 
-// onceDoubts are the runs that are done, or of unknown outcome, and whose notes this process could not write, by key: no
-// delivery may run again, or by a guess. The process goes on trying for a day. The time between two tries is so short that no
-// copy in another process takes the note over meanwhile, once the store is back.
+// onceDoubts are the runs that are done, or of unknown outcome, and whose notes this process could not write, by key.
+// No delivery may run again, or by a guess. The process goes on trying for a day. The time between two tries is so
+// short that no copy in another process takes the note over meanwhile, once the store is back.
 type onceDoubts struct {
 	mu   sync.Mutex
 	kept *lru.Cache[*onceNote]

@@ -211,9 +211,9 @@ func (d *Delivery) handling(ctx context.Context) context.Context {
 //   - Another message with the same ID is refused, as values.ErrContentDiffers.
 //   - When f fails, the note is taken back, and the next attempt begins at once.
 //   - When f returns [Poison] with [ReasonOutcomeUnknown], as package guard does, the note says so. Each copy goes to
-//     the poison queue, too, until an operator sends one back: that one runs f again.
-//   - While that note, or the note that f is done, can't be written, the process knows so of its last 4096 such messages,
-//     and goes on trying.
+//     the poison queue, too, until an operator sends one back. That copy runs f again.
+//   - While that note, or the note that f is done, can't be written, the process knows so of its last 4096 such
+//     messages, and goes on trying.
 //
 // While f runs, the note begun is renewed every 10 seconds, until f's context ends. That ends when 25 seconds have passed
 // without a renewal. The success of an f that goes on counts when it comes. A copy takes over when its worker has seen

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,17 +112,18 @@ func TestLaw2NothingIsMissedBeforeTheLoopListens(t *testing.T) {
 func TestLaw3ALoopThatCannotListen(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
-		tries, may := 0, false
+		tries := 0
+		var may atomic.Bool
 		x := newSteps(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name != "hear" {
 				return do()
 			}
-			if tries++; !may {
+			if tries++; !may.Load() {
 				return op.Fail(storage.ErrUnavailable)
 			}
 			return do()
 		}), nil)
-		time.AfterFunc(10*time.Minute, func() { may = true })
+		time.AfterFunc(10*time.Minute, func() { may.Store(true) })
 		for n := range 100 {
 			time.AfterFunc(5*time.Minute+time.Duration(n)*100*time.Millisecond, x.loop.Wake)
 		}

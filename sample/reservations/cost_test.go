@@ -94,9 +94,9 @@ func difference(after, before map[string]float64) map[string]float64 {
 	return after
 }
 
-// load sends reservations from several clients, some hundred ahead of the worker, and returns when the queues are empty,
-// however long that takes. What the worker has handled tells neither: a message that comes again counts twice, and one
-// whose deletion has lost its answer doesn't count.
+// load sends reservations from several clients, some hundred ahead of the worker. It returns when the queues are empty,
+// however long the work takes. The number of handled messages wouldn't tell: a message that comes again counts twice, and
+// a message whose deletion has lost its answer doesn't count.
 func load(t *testing.T, c *channel.Channels, dates, first, n int) {
 	t.Helper()
 	sender, err := channel.NewSender[reservations.MakeReservation](c)
