@@ -145,8 +145,8 @@ type Handler struct {
 	key        func(*channel.Envelope, any) (key string, ok bool) // of handlers that fold or take turns
 	collection string
 	view       bool
-	form       string       // see post.Inside
-	value      reflect.Type // of the collection's values
+	form       string                       // see post.Inside
+	value      reflect.Type                 // of the collection's values
 	standing   func(*channel.Envelope) bool // see post.Inside
 	clock      bool                         // its fold reads the clock
 	once       bool
@@ -215,11 +215,11 @@ func (d *Delivery) handling(ctx context.Context) context.Context {
 //   - While that note, or the note that f is done, can't be written, the process knows so of its last 4096 such
 //     messages, and goes on trying.
 //
-// While f runs, the note begun is renewed every 10 seconds, until f's context ends. That ends when 25 seconds have passed
-// without a renewal. The success of an f that goes on counts when it comes. A copy takes over when its worker has seen
-// the note unchanged for 35 seconds. The copy is delivered every 10 seconds, and takes no handler's place in between.
-// Each worker that it is delivered to counts for itself, so with several workers it may take some more deliveries. Both
-// times are elapsed time on one machine; no wall clock decides.
+// While f runs, the note begun is renewed every 10 seconds, until f's context ends. That ends when 25 seconds have
+// passed without a renewal. The success of an f that goes on counts when it comes. A copy takes over when its worker
+// has seen the note unchanged for 35 seconds. The copy is delivered every 10 seconds, and takes no handler's place in
+// between. Each worker that it is delivered to counts for itself, so with several workers it may take some more
+// deliveries. Both times are elapsed time on one machine; no wall clock decides.
 //
 // One gap remains that no guard can close from this side. If the process dies after the effect and before the note, the
 // effect is repeated when a copy takes over. Give the outside world the message's ID where it can recognise a repeat;

@@ -88,9 +88,10 @@ func leaderOf(x lease.Info) Leader {
 const watchEvery = 2500 * time.Millisecond
 
 // Watch yields the present leader of a name at once, and then each change of it: another term, or nobody leads. Where
-// the store rings, a change is seen at once. Watch also reads every 2.5 seconds on average, and finds what a ring missed.
-// A loop that takes long gets the newest state, and misses those between. When a read fails, Watch yields the error and
-// goes on; it yields no other error until a read has succeeded. When ctx ends, Watch yields its cause and ends.
+// the store rings, a change is seen at once. Watch also reads every 2.5 seconds on average, and finds what a ring
+// missed. A loop that takes long gets the newest state, and misses those between. When a read fails, Watch yields the
+// error and goes on; it yields no other error until a read has succeeded. When ctx ends, Watch yields its cause and
+// ends.
 func Watch(ctx context.Context, store *storage.Store, name string) iter.Seq2[Leader, error] {
 	return watch(ctx, store, name, watchEvery)
 }

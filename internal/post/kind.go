@@ -40,7 +40,7 @@ type (
 
 // Inside is an argument of a function that is exported for this module's own packages. No other module can name it.
 type Inside struct {
-	View    bool // the fold is a view's
+	View bool // the fold is a view's
 
 	// Form is the framework's form of the fold's documents, such as "plan". Defaults to none: they are the program's.
 	Form string

@@ -95,8 +95,8 @@ func difference(after, before map[string]float64) map[string]float64 {
 }
 
 // load sends reservations from several clients, some hundred ahead of the worker. It returns when the queues are empty,
-// however long the work takes. The number of handled messages wouldn't tell: a message that comes again counts twice, and
-// a message whose deletion has lost its answer doesn't count.
+// however long the work takes. The number of handled messages wouldn't tell: a message that comes again counts twice,
+// and a message whose deletion has lost its answer doesn't count.
 func load(t *testing.T, c *channel.Channels, dates, first, n int) {
 	t.Helper()
 	sender, err := channel.NewSender[reservations.MakeReservation](c)

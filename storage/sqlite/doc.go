@@ -62,8 +62,8 @@
 // Several processes may have one file open: SQLite's lock lets them write in turn, and by files in PATH-wake they
 // signal to each other what they send (package internal/peers). A store that hears has a socket there; Tell asks each.
 //
-// A process that stands still within a transaction keeps all others from writing. Their calls fail after 10 seconds, and
-// each store warns once. On Linux both name the process, and so does Standstill.
+// A process that stands still within a transaction keeps all others from writing. Their calls fail after 10 seconds,
+// and each store warns once. On Linux both name the process, and so does Standstill.
 //
 // Stats counts up to 100,000 ready messages and as many hidden ones; Oldest is of those counted.
 //

@@ -15,8 +15,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A process that a signal stops within a transaction keeps the others from writing, but not from reading. They say which
-// process it is. When it goes on, so do they.
+// A process that a signal stops within a transaction keeps the others from writing, but not from reading. They say
+// which process it is. When it goes on, so do they.
 func TestAProcessStopsWithinATransaction(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")

@@ -44,8 +44,8 @@ func NewMetrics() *prometheus.Registry {
 //	               error, or when the store can't be read and the spool takes nothing
 //	GET /metrics   for Prometheus
 //
-// spool may be nil. notes tells what else is worth to know of a program that doesn't stop; nil: nothing. Everybody may read
-// it.
+// spool may be nil. notes tells what else is worth to know of a program that doesn't stop; nil: nothing. Everybody may
+// read it.
 func Ops(store *storage.Store, metrics *prometheus.Registry, stopping <-chan struct{}, log *slog.Logger, healthy func() error, spool Spool, notes func() string) http.Handler {
 	if notes == nil {
 		notes = func() string { return "" }

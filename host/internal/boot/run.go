@@ -28,8 +28,8 @@ func of(name string, err error) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each after the
-// one before has ended, and returns the first error. A part that ends before its stop is an error, and so is one that ends
+// Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each after the one
+// before has ended, and returns the first error. A part that ends before its stop is an error, and so is one that ends
 // its goroutine by runtime.Goexit. A panic ends the process.
 func Run(ctx context.Context, parts ...Part) error {
 	g, stopping := errgroup.WithContext(ctx)

@@ -12,9 +12,9 @@ import (
 // after as long.
 const StandsStill = 10 * time.Second
 
-// Standstill returns what /readyz notes of a store in a file: which process keeps the others from writing. file is empty
-// for any other store. The program is ready nonetheless, as on a full disk: it can show what is there, and to send
-// requests to another program on the file would help nobody.
+// Standstill returns what /readyz notes of a store in a file: which process keeps the others from writing. file is
+// empty for any other store. The program is ready nonetheless, as on a full disk: it can show what is there, and to
+// send requests to another program on the file would help nobody.
 func Standstill(file string) (notes func() string) {
 	if file == "" {
 		return func() string { return "" }
