@@ -26,6 +26,6 @@ func TestAViewLogsToTheProgramsLog(t *testing.T) {
 	}
 	_ = res.Body.Close()
 	worldtest.Want(t, "status", res.StatusCode, http.StatusInternalServerError)
-	r.line(t, `"a view can't be encoded","view":"seats"`)
+	r.line(t, `"a view can't be encoded","route":"/","view":"seats"`)
 	worldtest.Want(t, "exit code", r.end(), host.ExitOK)
 }

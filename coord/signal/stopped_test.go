@@ -14,6 +14,12 @@ import (
 func TestAStoppedListenerIsPassedOver(t *testing.T) {
 	places(t, func(t *testing.T, place string, s *storage.Store) {
 		a, b := start(t, place), start(t, place)
+		sendAll(t, s, "events.first") // a process that has never answered would count as one that can't be reached
+		for _, l := range []*process{a, b} {
+			if got := l.read(); got != "events.first " {
+				t.Errorf("got %q", got)
+			}
+		}
 		if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

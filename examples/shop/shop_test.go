@@ -108,7 +108,7 @@ func TestFlakyBank(t *testing.T) {
 				o := order("17", 1)
 				start(t, orders, o)
 				pickUp(t, orders, o) // the courier is early
-				app.Advance(time.Minute)
+				app.Advance(15 * time.Minute) // the time for the charge is over
 				w.check(t, app.Channels(), o)
 				if s, err := orders.Get(t.Context(), "17"); err != nil || s.Status != want {
 					t.Errorf("got %+v, %v; want %s", s, err, want)

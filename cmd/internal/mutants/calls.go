@@ -78,8 +78,8 @@ func guardedCalls() []mutant {
 		{
 			name: "a client's own Timeout hides that nothing was sent",
 			file: "guard/guard.go",
-			old:  "	err = sent.restored(err)\n",
-			new:  "",
+			old:  "sent.restored(contain.Sound(f(within)))",
+			new:  "contain.Sound(f(within))",
 			by:   "guard",
 			test: "TestLaw11AClientsTimeoutHidesNothing",
 		},

@@ -118,7 +118,7 @@ func guards() []mutant {
 		{
 			name: "a copy of an unknown outcome isn't asked about",
 			file: "guard/guard.go",
-			old:  "	if g.cfg.Verify != nil && m.Handling != nil {\n",
+			old:  "	if g.cfg.Verify != nil && m.key != \"\" {\n",
 			new:  "	if g.cfg.Verify != nil && m.Handling != nil && m.Deliveries > 1 {\n",
 			by:   "guard",
 			test: "TestLaw11ACopyAsksFirst",
@@ -206,8 +206,8 @@ func guards() []mutant {
 		{
 			name: "hand-backs of an outage lengthen the wait",
 			file: "guard/guard.go",
-			old:  "worker.RetryDelay(m.Envelope.Attempts+failures",
-			new:  "worker.RetryDelay(m.Envelope.Attempts+m.Envelope.HandBacks+failures",
+			old:  "worker.RetryDelay(m.Attempts()+failures",
+			new:  "worker.RetryDelay(m.Attempts()+m.HandBacks()+failures",
 			by:   "guard",
 			test: "TestLaw6HandBacksOfAnOutageDontCount",
 		},

@@ -42,8 +42,8 @@ func laned() []mutant {
 		{
 			name: "a tenant is noisy for ever",
 			file: "storage/lanes/crowd.go",
-			old:  "	return n != nil && time.Since(n.changed) < quietFor\n",
-			new:  "	return n != nil\n",
+			old:  "n != nil && time.Since(n.changed) < quietFor {\n		return n.lane",
+			new:  "n != nil {\n		return n.lane",
 			by:   by, test: "TestAQuietMinuteEndsTheNoise",
 		},
 		{

@@ -302,8 +302,8 @@ func parts() []mutant {
 		{
 			name: "the claims of a process that lives are released",
 			file: "storage/sqlite/internal/peers/presence.go",
-			old:  "		if flock.Lock(f) && isFileAt(name, f) {\n",
-			new:  "		if isFileAt(name, f) {\n",
+			old:  "if flock.Lock(f) && isAt(root, name, f) {",
+			new:  "if isAt(root, name, f) {",
 			by:   "storage/sqlite/internal/peers",
 			test: "TestReleaseClaimsOfDead",
 		},

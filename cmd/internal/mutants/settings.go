@@ -46,8 +46,8 @@ func changes() []mutant {
 		{
 			name: "a candidate gets into the cache",
 			file: "settings/follow.go",
-			old:  "	s.kept = before\n	return nil\n",
-			new:  "	s.kept = before\n	return cached{Name: s.name, Epoch: s.epoch, Version: c.Version, Values: c.Values}.save(s.cfg.Cache)\n",
+			old:  "	if s.kept, s.ailing = before, 0; ill != nil {\n",
+			new:  "	if err := (cached{Name: s.name, Epoch: s.epoch, Version: c.Version, Values: c.Values}).save(s.cfg.Cache); err != nil {\n		return err\n	}\n	if s.kept, s.ailing = before, 0; ill != nil {\n",
 			by:   "settings",
 			test: "TestStagesBakeOneAfterTheOther",
 		},

@@ -363,8 +363,8 @@ func outcomesInDoubt() []mutant {
 		{
 			name: "an unknown outcome that can't be noted is forgotten",
 			file: "handlers/once.go",
-			old:  "				if n.noteUnknown(ctx) != nil {\n",
-			new:  "				if n.noteUnknown(ctx); false {\n",
+			old:  "				if n.noteOutcome(ctx) != nil {\n",
+			new:  "				if n.noteOutcome(ctx); false {\n",
 			by:   "handlers",
 			test: "TestOnceKnowsAnUnknownOutcomeThatCannotBeNoted",
 		},
