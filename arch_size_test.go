@@ -12,15 +12,7 @@ import (
 	"testing"
 )
 
-const (
-	mostMethods = 20 // of a type
-	mostLines   = 60 // of a function outside of tests
-)
-
-// largeTypes are the types that may have more than mostMethods methods, by package and name, with the reasons.
-func largeTypes() map[string]string {
-	return nil
-}
+const mostLines = 60 // of a function outside of tests
 
 // longFunctions are the functions outside of tests that may be longer than mostLines, by file and name, with the
 // reasons.
@@ -37,31 +29,6 @@ func longFunctions() map[string]string {
 		"cmd/internal/mutants/turns.go turnRows":      "a table: one entry for each break",
 		"cmd/internal/mutants/turns.go turnReactions": "a table: one entry for each break",
 	}
-}
-
-// tooManyMethods returns a sentence for each type with more methods than most and no reason, and for each reason that
-// no type needs. Methods that are declared in tests don't count.
-func tooManyMethods(files []source, most int, reasons map[string]string) []string {
-	methods := map[string]int{}
-	for _, f := range files {
-		for _, d := range f.tree.Decls {
-			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil && !f.test {
-				methods[f.pkg+"."+receiver(fn)]++
-			}
-		}
-	}
-	var wrong []string
-	for _, name := range slices.Sorted(maps.Keys(methods)) {
-		if n := methods[name]; n > most && reasons[name] == "" {
-			wrong = append(wrong, fmt.Sprintf("%s has %d methods, more than %d: split it, or give the reason in largeTypes", name, n, most))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(reasons)) {
-		if methods[name] <= most {
-			wrong = append(wrong, fmt.Sprintf("%s is listed in largeTypes, but has %d methods, not more than %d: remove the entry", name, methods[name], most))
-		}
-	}
-	return wrong
 }
 
 // tooLong returns a sentence for each function outside of tests with more lines than most and no reason, and for each
@@ -117,42 +84,10 @@ func receiver(fn *ast.FuncDecl) string {
 	}
 }
 
-func TestTypesHaveFewMethods(t *testing.T) {
-	t.Parallel()
-	for _, s := range tooManyMethods(sources(t), mostMethods, largeTypes()) {
-		t.Error(s)
-	}
-}
-
 func TestFunctionsAreShort(t *testing.T) {
 	t.Parallel()
 	for _, s := range tooLong(sources(t), mostLines, longFunctions()) {
 		t.Error(s)
-	}
-}
-
-func TestTooManyMethodsAreRefused(t *testing.T) {
-	t.Parallel()
-	files := []source{
-		parsed(t, "a/one.go", "package a\ntype x[T any] struct{}\nfunc (x[T]) f() {}\nfunc (*x[T]) g() {}\nfunc f() {}"),
-		parsed(t, "a/two.go", "package a\nfunc (y *x[U]) h() {}\ntype z struct{}\nfunc (z) f() {}\nfunc (z) g() {}"),
-		parsed(t, "a/one_test.go", "package a\nfunc (z) forTests() {}"),
-		parsed(t, "b/x.go", "package b\ntype x struct{}\nfunc (x) f() {}"),
-	}
-	for _, c := range []struct {
-		most    int
-		reasons map[string]string
-		want    []string
-	}{
-		{most: 3},
-		{most: 2, reasons: map[string]string{"a.x": "a table"}},
-		{most: 2, want: []string{"a.x has 3 methods, more than 2: split it, or give the reason in largeTypes"}},
-		{most: 3, reasons: map[string]string{"a.x": "it was large once"}, want: []string{
-			"a.x is listed in largeTypes, but has 3 methods, not more than 3: remove the entry"}},
-	} {
-		if got := tooManyMethods(files, c.most, c.reasons); !slices.Equal(got, c.want) {
-			t.Errorf("at most %d, reasons %v: got %q, want %q", c.most, c.reasons, got, c.want)
-		}
 	}
 }
 

@@ -28,7 +28,7 @@ func TestWhereAllOnlyTryADeadHolderIsFollowed(t *testing.T) {
 		held(other)
 		time.Sleep(ttl*7/6 - 1)
 		held(other)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		held(late)
 		next, err := quorum.Try(t.Context(), other.stores, name, quorum.Config{TTL: ttl})
 		if err != nil || next.Fence() <= l.Fence() {

@@ -107,7 +107,7 @@ func TestFlakyBank(t *testing.T) {
 			w.run(t, func(t *testing.T, app *millracetest.App, orders *process.Instances[Order]) {
 				o := order("17", 1)
 				start(t, orders, o)
-				pickUp(t, orders, o) // the courier is early
+				pickUp(t, orders, o)          // the courier is early
 				app.Advance(15 * time.Minute) // the time for the charge is over
 				w.check(t, app.Channels(), o)
 				if s, err := orders.Get(t.Context(), "17"); err != nil || s.Status != want {

@@ -52,7 +52,7 @@ func (o operator) refuse(m Act, why string) {
 func (o operator) nudge() {
 	d := o.doc
 	d.Alarm, o.touched, o.moved = time.Time{}, true, true
-	shelf{o.turn}.askAgain()
+	shelf(o).askAgain()
 	if d.over() && !d.Purge.IsZero() {
 		clock(o).keepUntil(d.Purge)
 	}

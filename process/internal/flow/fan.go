@@ -197,7 +197,7 @@ func (f fan) done(m Done) {
 		f.itemAgain(i, m)
 		return
 	case ended, !ev.open(), !child && m.Attempt != x.Tries[i]+1:
-		doubtful{f.step}.note(m)
+		doubtful(f).note(m)
 		return // it was taken before, or comes too late and has done nothing
 	case !child && m.Outcome == Unknown:
 		doubts{f}.add(i, m)
@@ -211,7 +211,7 @@ func (f fan) done(m Done) {
 
 // retryItem begins another attempt at an item, and reports whether there is one.
 func retryItem(f fan, i int, m Done) bool {
-	delay, again := pace{f.step}.again(m, m.Attempt)
+	delay, again := pace(f).again(m, m.Attempt)
 	if !again {
 		return false
 	}
@@ -231,7 +231,7 @@ func (f fan) goOn() {
 		return
 	}
 	if why := (doubts{f}).text(); why != "" {
-		doubtful{f.step}.doubt(why)
+		doubtful(f).doubt(why)
 		return
 	}
 	if f.ev.Ending == "" && f.ev.Failed > f.tolerated() {

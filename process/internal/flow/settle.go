@@ -19,7 +19,7 @@ func (s settler) settle() {
 		s.announce()
 	}
 	s.compact()
-	shelf{s.turn}.put()
+	shelf(s).put()
 	clock(s).arm()
 	if d.Parent != nil {
 		s.tellStuck()

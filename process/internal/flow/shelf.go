@@ -52,7 +52,7 @@ func (s shelf) put() {
 
 // fits reports that a step may lie on the shelf. While something is unwound, armed steps stay: they are next.
 func (s shelf) fits(ev *Event) bool {
-	return (ev.Armed || (settler{s.turn}).hears(ev)) && (ev.Verb == Do || ev.Verb == Ask) && !ev.open() && ev.Status != Undoing && !ev.undoing() && !ev.unknown() && ev.StuckParts == nil &&
+	return (ev.Armed || settler(s).hears(ev)) && (ev.Verb == Do || ev.Verb == Ask) && !ev.open() && ev.Status != Undoing && !ev.undoing() && !ev.unknown() && ev.StuckParts == nil &&
 		len(ev.Was) == 0 && ev.size() <= maxShelf && !(ev.Armed && len(s.doc.Unwinds) > 0)
 }
 
@@ -69,7 +69,7 @@ func (s shelf) fetch(u Unwind) bool {
 	if len(want) == 0 {
 		return false
 	}
-	if last := (scopes{s.turn}).lastBefore(u, nil); last != nil && last.Order > d.Shelf[want[0]].Order {
+	if last := scopes(s).lastBefore(u, nil); last != nil && last.Order > d.Shelf[want[0]].Order {
 		return false
 	}
 	if d.Shelf[want[0]].Asked {

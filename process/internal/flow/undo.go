@@ -123,7 +123,7 @@ func (s undoing) answer(m Done) {
 		if u.Status.Final() || u.N != m.Undo || u.Item != nil && (m.Item == nil || *u.Item != *m.Item) {
 			continue
 		}
-		delay := pace{s.step}.delay(m, u.Attempt-u.Base)
+		delay := pace(s).delay(m, u.Attempt-u.Base)
 		switch {
 		case m.Outcome == OK:
 			if child && m.Item != nil {

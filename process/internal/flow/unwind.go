@@ -37,7 +37,7 @@ func (x scopes) unwind() bool {
 		if x.busy(u) || keeps && len(d.Unwinds) > 1 {
 			continue
 		}
-		if !keeps && (shelf{x.turn}).fetch(u) {
+		if !keeps && shelf(x).fetch(u) {
 			continue
 		}
 		x.touched = true
