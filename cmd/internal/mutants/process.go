@@ -23,7 +23,7 @@ func processes() []mutant {
 		{
 			name: "undos forget the steps that lie in rows",
 			file: "process/internal/flow/unwind.go",
-			old:  "!keeps && (shelf{x.turn}).fetch(u)",
+			old:  "!keeps && shelf(x).fetch(u)",
 			new:  "false",
 			by:   "process/internal/flow",
 			test: "TestManyUndos",
