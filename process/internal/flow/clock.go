@@ -159,7 +159,7 @@ func (c clock) purge(m Alarm) {
 		return
 	}
 	until := d.Ended.Add(c.kept())
-	if slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.undoing() }) {
+	if slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.undoing() || ev.Stuck() }) {
 		until = m.At.Add(c.kept())
 	}
 	if until.After(m.At) {

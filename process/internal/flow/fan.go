@@ -272,7 +272,6 @@ func (f fan) end(i int) {
 	if delete(x.Tries, i); len(x.Tries) == 0 {
 		x.Tries = nil
 	}
-	parts(f).forget(i)
 }
 
 // itemFailed takes the failure of an item for good.

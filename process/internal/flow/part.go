@@ -84,18 +84,13 @@ func (p parts) failed(m Done) {
 	}
 }
 
-// says takes the word of a part that is stuck, or moves again. Of several words the newest counts.
+// says takes the word of a part that is stuck, or moves again, also of one that has ended: the undo of a late success may
+// be stuck there. Of several words the newest counts, whenever it comes: each part that was stuck has a word that it
+// moves again.
 func (p parts) says(m Done) {
 	ev, i := p.ev, 0
 	if m.Item != nil {
 		i = *m.Item
-	}
-	open := ev.open() && !(ev.Fan != nil && Bit(ev.Fan.Ended, i))
-	for _, u := range ev.Undos {
-		open = open || u.N == m.Undo && !u.Status.Final() && (u.Item == nil || *u.Item == i)
-	}
-	if !open {
-		return
 	}
 	at := 0
 	for at < len(ev.StuckParts) && ev.StuckParts[at].Index != i {
@@ -108,20 +103,6 @@ func (p parts) says(m Done) {
 		x.Seq, x.Msg, p.touched, p.moved = m.Seq, "", true, true
 		if m.Outcome == Halted {
 			x.Msg = shorten("stuck: " + m.Error)
-		}
-	}
-}
-
-// forget forgets what a part has said, because it has ended.
-func (p parts) forget(i int) {
-	all := p.ev.StuckParts
-	for at := range all {
-		if all[at].Index == i {
-			p.ev.StuckParts, p.touched, p.moved = append(all[:at:at], all[at+1:]...), true, true
-			if len(p.ev.StuckParts) == 0 {
-				p.ev.StuckParts = nil
-			}
-			return
 		}
 	}
 }

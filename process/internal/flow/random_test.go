@@ -298,11 +298,6 @@ func (s *sim) wouldPurge(m Alarm) {
 	if err != nil {
 		s.fault("%s: %v", m.ID, err)
 	}
-	for _, id := range s.ids() {
-		if slices.ContainsFunc(s.keeper.get(id).Events, (*Event).undoing) {
-			return // an operator may have to act there first
-		}
-	}
 	if s.gone[m.ID] = d.Purged; d.Purged {
 		s.log("%s would be purged", m.ID)
 		return

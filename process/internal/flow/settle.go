@@ -132,7 +132,7 @@ func (t *turn) leave(ev *Event) {
 
 // needed reports that a step is open, or holds what an undo may need.
 func (s settler) needed(ev *Event) bool {
-	return ev.open() || ev.Status == Undoing || scopes(s).armed(ev) || ev.undoing()
+	return ev.open() || ev.Status == Undoing || scopes(s).armed(ev) || ev.undoing() || ev.Stuck()
 }
 
 // hears reports that a step that has ended may still get a success that is to be undone, or may go on with its key.

@@ -148,7 +148,7 @@ func (s step) close(status Status) {
 	if !ev.Armed {
 		ev.Result, ev.State = nil, nil
 	}
-	ev.Answer, ev.StuckParts, ev.Lost = "", nil, nil
+	ev.Answer, ev.Lost = "", nil
 }
 
 // finish ends the step well, and goes on.

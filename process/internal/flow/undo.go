@@ -126,9 +126,6 @@ func (s undoing) answer(m Done) {
 		delay := pace(s).delay(m, u.Attempt-u.Base)
 		switch {
 		case m.Outcome == OK:
-			if child && m.Item != nil {
-				parts(s).forget(*m.Item)
-			}
 			s.end(u, Undone)
 		case child || u.Status != InProcess || m.Attempt != u.Attempt:
 		case m.Outcome == Failed && before(s.now.Add(delay), u.Timeout):
