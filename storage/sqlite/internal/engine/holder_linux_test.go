@@ -8,10 +8,22 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// lines is a log that is read while others write to it.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) { l.mu.Lock(); defer l.mu.Unlock(); return l.all.Write(p) }
+func (l *lines) String() string              { l.mu.Lock(); defer l.mu.Unlock(); return l.all.String() }
+func (l *lines) Len() int                    { l.mu.Lock(); defer l.mu.Unlock(); return l.all.Len() }
+func (l *lines) Reset()                      { l.mu.Lock(); defer l.mu.Unlock(); l.all.Reset() }
 
 // A process that stands still within a transaction stops all that write. The error of a write that has waited for it
 // names the process, and so does the log, once, and also where no caller waits for long.
@@ -19,7 +31,7 @@ func TestAWriterThatStandsStillIsNamed(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lines
 		db := openWith(t, path, &recorder{}, true, slog.New(slog.NewTextHandler(&log, nil)))
 		if err := insert(db, "a"); err != nil {
 			t.Fatal(err)
