@@ -65,6 +65,8 @@ func Watched(ctx context.Context, till time.Time, late func(*Right)) *Right {
 func Within(ctx context.Context, others ...context.Context) *Right {
 	r := &Right{within: append([]context.Context{ctx}, others...)}
 	r.inner, r.end = context.WithCancelCause(ctx)
+	r.mu.Lock() // one of the others may end by now
+	defer r.mu.Unlock()
 	for _, c := range others {
 		r.apart = append(r.apart, context.AfterFunc(c, func() { r.End(context.Cause(c)) }))
 	}

@@ -125,7 +125,7 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	h := madeUp()
 	h.add("b-2", line{At: 81, What: alive, Name: quorumName, N: 9}, line{At: 82, What: added}, line{At: 83, What: heard}, line{At: 84, What: stored},
-		line{At: 85, What: alive, Name: logName}, line{At: 86, What: alive, Name: leaderName})
+		line{At: 85, What: alive, Name: logName}, line{At: 86, What: alive, Name: leaderName}, line{At: 87, What: alive, Name: turnName})
 	if got := h.missing(80); len(got) > 0 {
 		t.Errorf("got %q, want nothing", got)
 	}
