@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime"
 	"testing"
@@ -182,6 +183,37 @@ func TestLaw3ACallersOwnDeadline(t *testing.T) {
 					}()
 				}
 				wantOpen(t, g, c.open)
+			})
+		})
+	}
+}
+
+// Where the program's own judgement of an error doesn't return, the default judges. The call itself has returned.
+func TestAFaultThatDoesNotReturnIsTheDefaults(t *testing.T) {
+	for name, fault := range map[string]func(error) guard.Fault{
+		"panics":             func(error) guard.Fault { panic("no idea") },
+		"ends its goroutine": func(error) guard.Fault { runtime.Goexit(); return guard.Fault{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				for where, ctx := range map[string]context.Context{"in a handler": handling(t, id(1), 1), "elsewhere": t.Context()} {
+					for status, want := range map[int]guard.Kind{http.StatusBadRequest: guard.Permanent, http.StatusTooManyRequests: guard.Throttled} {
+						g := guard.New("crm", guard.Config{Fault: fault, InPlace: guard.NotInPlace, Logger: quietLogger()})
+						answered := &guard.StatusError{Code: status}
+						err := error(nil)
+						ended := make(chan bool)
+						go func() {
+							defer close(ended)
+							err = g.Do(ctx, ends(answered))
+							ended <- true
+						}()
+						returned := <-ended
+						var failed *guard.Error
+						if !returned || !errors.As(err, &failed) || failed.Fault.Kind != want || !errors.Is(err, answered) {
+							t.Errorf("%s: %d: got %v, returned %v, want the kind %v", where, status, err, returned, want)
+						}
+					}
+				}
 			})
 		})
 	}

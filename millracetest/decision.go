@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/post"
 )
@@ -65,6 +66,7 @@ func decided[V any, C channel.Message](c Case[V, C], body []byte) *Outcome[V] {
 	t.Helper()
 	value, command := read[V](t, c.form), read[C](t, body)
 	next, emitted, err := c.decision.decide(value, command)
+	err = contain.Sound(err) // its methods may panic, as those of a nil pointer do
 	o := &Outcome[V]{t: t, emitted: emitted, err: err}
 	if err != nil {
 		if after := encoded(t, "the value after a failure", value); string(after) != string(c.form) {

@@ -3,6 +3,7 @@ package millracetest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
@@ -226,5 +227,18 @@ func TestGivenStaysAsItIs(t *testing.T) {
 	}
 	if given.Items["tea"] != 1 || command.Tags[0] != "a" {
 		t.Errorf("got %v and %v, want the test's values as they were", given, command)
+	}
+}
+
+// An error whose methods panic, as those of a nil pointer that is returned as an error, is a failure like any other.
+func TestADecisionFailsWithANilPointer(t *testing.T) {
+	t.Parallel()
+	decide := func(s stock, _ buy) (stock, []channel.Message, error) {
+		var none *fs.PathError
+		return s, nil, none
+	}
+	said := complaints(t, func(t testing.TB) { Decide(t, decide).Given(stock{}).When(buy{}).Then() })
+	if want := "the decision fails: a nil *fs.PathError"; !strings.Contains(said, want) {
+		t.Errorf("got %q, want %q", said, want)
 	}
 }
