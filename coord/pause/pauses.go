@@ -33,6 +33,16 @@ type Pause struct {
 	Until time.Time // when the pause ends by itself, by the same clock; zero: never
 }
 
+// Ring lets all watches that listen read the pauses again. Each worker has such a watch. So the error tells an operator
+// of processes that listen and can't be reached from here: the error matches storage.ErrUnavailable, and names their
+// addresses. Where the store doesn't ring, Ring does nothing.
+func (p *Pauses) Ring(ctx context.Context) error {
+	if err := agree.Ring(ctx, p.store, topic, nil); err != nil {
+		return fmt.Errorf("pause: ring: %w", err)
+	}
+	return nil
+}
+
 // List returns the pauses by queue. Those that should have ended by this machine's clock are left out.
 func (p *Pauses) List(ctx context.Context) (map[string]Pause, error) {
 	var seen sighting

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -113,6 +114,15 @@ func (l storeListener) Peers(ctx context.Context, topic string) ([]telling.Peer,
 type peer struct {
 	s *store
 	l listener
+}
+
+// String tells an operator where the peer listens.
+func (p *peer) String() string {
+	var all []string
+	for _, a := range p.l.addresses {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, " or ")
 }
 
 // Call implements telling.Peer. It repeats the request until it is answered.

@@ -249,7 +249,7 @@ func TestSilentListener(t *testing.T) {
 		told(t, b, "topic", "a", true, 1)
 		until(t, "a telling to be heard by 1", func() bool {
 			n, err := b.Tell(t.Context(), "topic", []byte("a"), false)
-			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "1 process listens and can't be reached") {
+			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "1 process listens at "+dead.LocalAddr().String()+" and can't be reached") {
 				t.Fatalf("heard by %d, error %v; want one that says that a process can't be reached", n, err)
 			}
 			return n == 1

@@ -37,7 +37,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, writers, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools or turns
+	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, writers, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns or listeners
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -77,7 +77,7 @@ func doctor(ctx context.Context, x *call) error {
 	all := slices.Concat(withoutLagOf(held, c.findings(names, stats, poisoned)), held)
 	turns := func(ctx context.Context) ([]finding, error) { return c.turnFindings(ctx, names) }
 	for _, look := range []func(context.Context) ([]finding, error){
-		c.writerFindings, c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,
+		c.writerFindings, c.listenerFindings, c.laneFindings, c.spoolFindings, c.guardFindings, c.scheduleFindings, c.coordFindings, c.processFindings, c.settingsFindings, turns,
 	} {
 		more, err := look(ctx)
 		if err != nil {

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	random "math/rand/v2"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
@@ -22,6 +22,9 @@ const (
 
 	// atOnce is how many other stores one telling calls at the same time.
 	atOnce = 256
+
+	// mostNames is how many peers that can't be reached an error names.
+	mostNames = 5
 )
 
 // A Kind is a sort of request.
@@ -47,7 +50,8 @@ type Request struct {
 // A Peer is a store that may have ears.
 type Peer interface {
 	// Call makes a request, and returns the count in the answer. It may repeat the request until ctx ends. An error that
-	// matches [ErrGone] means that the request has had no effect; after any other its effect is unknown.
+	// matches [ErrGone] means that the request has had no effect; after any other its effect is unknown. After
+	// [ErrUnreached], an error names a peer that is a fmt.Stringer.
 	Call(ctx context.Context, r Request) (int, error)
 }
 
@@ -127,28 +131,47 @@ func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 // many have never answered.
 func callPeers(ctx context.Context, peers []Peer, r Request, limit time.Duration) ([]int, error) {
 	counts := make([]int, len(peers))
-	var unreached atomic.Int64
+	errs := make([]error, len(peers))
 	slots := make(chan struct{}, atOnce)
 	var all sync.WaitGroup
 	for i, p := range peers[1:] {
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			var err error
-			if counts[i+1], err = callWithin(ctx, p, r, limit); errors.Is(err, ErrUnreached) {
-				unreached.Add(1)
-			}
+			counts[i+1], errs[i+1] = callWithin(ctx, p, r, limit)
 		})
 	}
 	counts[0], _ = peers[0].Call(ctx, r) // the own ears have limits of their own
 	all.Wait()
-	switch n := unreached.Load(); n {
+	return counts, unreached(peers, errs)
+}
+
+// unreached is the error of peers that have never answered. It names a few of them.
+func unreached(peers []Peer, errs []error) error {
+	n, names := 0, []string(nil)
+	for i, err := range errs {
+		if !errors.Is(err, ErrUnreached) {
+			continue
+		}
+		n++
+		if p, ok := peers[i].(fmt.Stringer); ok && len(names) < mostNames {
+			names = append(names, p.String())
+		}
+	}
+	at := ""
+	if len(names) > 0 {
+		at = " at " + strings.Join(names, ", ")
+	}
+	if n > len(names) && len(names) > 0 {
+		at += ", …"
+	}
+	switch n {
 	case 0:
-		return counts, nil
+		return nil
 	case 1:
-		return counts, fmt.Errorf("%w: 1 process listens and %w", driver.ErrUnavailable, ErrUnreached)
+		return fmt.Errorf("%w: 1 process listens%s and %w", driver.ErrUnavailable, at, ErrUnreached)
 	default:
-		return counts, fmt.Errorf("%w: %d processes listen and %w", driver.ErrUnavailable, n, ErrUnreached)
+		return fmt.Errorf("%w: %d processes listen%s and %w", driver.ErrUnavailable, n, at, ErrUnreached)
 	}
 }
 
