@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -72,7 +72,7 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 	s, deaf := f.store.Load(), f.hearing == nil
 	f.mu.Unlock()
 	if listen && deaf && s.Rings() {
-		ctx, cancel := call.Limit(ctx, callTime)
+		ctx, cancel := storecall.Limit(ctx, callTime)
 		defer cancel()
 		if h, err := s.Hear(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
 			f.mu.Lock()

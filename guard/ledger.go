@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -38,7 +38,7 @@ func (l *ledger) look(ctx context.Context) error {
 	if store == nil {
 		return errLeft
 	}
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := store.Blobs(guards).Get(ctx, l.name, l.etag)
 	now := time.Now()
@@ -113,7 +113,7 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	if store == nil {
 		return errLeft
 	}
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	r.Epoch = l.doc.Epoch%mostEpoch + 1
 	body, err := json.Marshal(r)

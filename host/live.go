@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -165,7 +165,7 @@ func Settings[T any, L interface {
 		}
 		return settings.State{}
 	})
-	if me := a.role() + "@" + call.ProcessName(); cfg.Name == "" && len(me) <= 100 {
+	if me := a.role() + "@" + storecall.ProcessName(); cfg.Name == "" && len(me) <= 100 {
 		cfg.Name = me
 	}
 	if err := a.showLevel(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -57,7 +57,7 @@ var errLost = fmt.Errorf("%w: the current document is missing, though there are 
 
 // read brings a sighting up to date.
 func (b book) read(ctx context.Context, seen *sighting) error {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := b.blobs.Get(ctx, b.current(), seen.etag)
 	switch {
@@ -91,7 +91,7 @@ func (b book) readKnown(ctx context.Context, seen *sighting) error {
 
 // write replaces what was seen, if it is still there.
 func (b book) write(ctx context.Context, seen *sighting, d document) error {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	d.Epoch++
 	if d.Values == nil {
@@ -123,7 +123,7 @@ func (b book) addVersion(ctx context.Context, v Version) (Version, error) {
 		if err != nil {
 			return Version{}, err
 		}
-		limited, cancel := call.Limit(ctx, callTime)
+		limited, cancel := storecall.Limit(ctx, callTime)
 		_, err = b.blobs.Put(limited, b.version(v.Number), body, storage.Condition{IfAbsent: true})
 		cancel()
 		if !storage.LostRace(err) {
@@ -138,7 +138,7 @@ func (b book) readVersion(ctx context.Context, n int64) (Version, error) {
 	if n == 0 {
 		return Version{Values: json.RawMessage("{}")}, nil
 	}
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := b.blobs.Get(ctx, b.version(n), "")
 	if errors.Is(err, storage.ErrNotFound) {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,7 +23,7 @@ const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Minute
 
-	maxBy = call.MaxBy // bytes
+	maxBy = storecall.MaxBy // bytes
 
 	maxPatience = time.Minute
 )
@@ -76,7 +76,7 @@ type Config struct {
 // withDefaults returns a complete copy, or all that is wrong with it.
 func (c Config) withDefaults() (Config, error) {
 	if c.Name == "" {
-		c.Name = call.ProcessName()
+		c.Name = storecall.ProcessName()
 	}
 	if c.Poll == 0 {
 		c.Poll = 30 * time.Second
@@ -116,18 +116,18 @@ func (n Note) withDefaults() (Note, error) {
 	if n.By == "" {
 		n.By = self()
 	}
-	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, call.MaxWhy))
+	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, storecall.MaxWhy))
 }
 
 // self names the user and host of this process, or the process.
 func self() string {
 	host, err := os.Hostname()
 	if err != nil {
-		return call.ProcessName()
+		return storecall.ProcessName()
 	}
 	u, err := user.Current()
 	if err != nil || checkText("name", u.Username+"@"+host, maxBy) != nil {
-		return call.ProcessName()
+		return storecall.ProcessName()
 	}
 	return u.Username + "@" + host
 }

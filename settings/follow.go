@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -107,7 +107,7 @@ func (s *follower[T]) firstLook(ctx context.Context) error {
 	defer cancel()
 	for {
 		err := s.readKnown(ctx, &s.seen)
-		if err == nil || call.Permanent(err) || call.Sleep(ctx, soon) != nil {
+		if err == nil || storecall.Permanent(err) || storecall.Sleep(ctx, soon) != nil {
 			return err
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Settings[T]) listen(ctx context.Context) {
 			}
 			l.Close()
 		}
-		if call.Sleep(ctx, deafFor) != nil {
+		if storecall.Sleep(ctx, deafFor) != nil {
 			return
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/jsonform"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -82,7 +82,7 @@ func (b book) put(ctx context.Context, n Node) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), callTime)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), callTime)
 	defer cancel()
 	_, err = b.rows.Put(ctx, b.name, n.ID, data, storage.Condition{})
 	return err
@@ -90,7 +90,7 @@ func (b book) put(ctx context.Context, n Node) error {
 
 // remove deletes a node's row.
 func (b book) remove(ctx context.Context, id string) error {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	if err := b.rows.Delete(ctx, b.name, id, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
@@ -118,7 +118,7 @@ func (s rowSeen) dies() time.Time { return s.since.Add(s.node.silence()) }
 
 // live looks at the rows, and returns the nodes that may be alive, by name.
 func (w *watch) live(ctx context.Context) ([]Node, error) {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	began := time.Now()
 	seen := map[string]rowSeen{}
@@ -167,7 +167,7 @@ func tellApart(seen map[string]rowSeen) {
 // stays while that is rolled out: each node that looks shall find it. So the document must have been read after the
 // last look at the rows: a node that was dead by then, and not in the stage, never ran the candidate.
 func (w *watch) bury(ctx context.Context, d document) {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	for key, s := range w.seen {
 		if v, c := s.node.Verdict, d.Candidate; s.dies().After(w.asked) || c != nil && v != nil && v.Version == c.Version && c.includes(key) {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -442,7 +442,7 @@ func (p *proposal) wasInForce(ctx context.Context, d document, version int64) (b
 
 // replace writes the current document again, past all epochs that versions and nodes know of.
 func (p *proposal) replace(ctx context.Context, version int64) error {
-	limited, cancel := call.Limit(ctx, callTime)
+	limited, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := p.blobs.Get(limited, p.current(), "")
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -170,7 +170,7 @@ func repeat(ctx context.Context, try func(ctx context.Context) error) error {
 		case n == tries, !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled):
 			return err
 		}
-		if err := call.Sleep(ctx, retryPause+mathrand.N(retryPause)); err != nil {
+		if err := storecall.Sleep(ctx, retryPause+mathrand.N(retryPause)); err != nil {
 			return err
 		}
 		n++
@@ -282,13 +282,13 @@ func (p *proposal) await(ctx context.Context, version int64, force bool, until R
 			state, p.waits = "being rolled out", nil
 		case storage.LostRace(err):
 			continue
-		case err != nil && call.Permanent(err):
+		case err != nil && storecall.Permanent(err):
 			return Ending{Version: version}, err
 		}
 		if p.told != nil && len(p.waits) > 0 {
 			p.told(slices.Clone(p.waits))
 		}
-		if err := call.Sleep(ctx, pause); err == nil {
+		if err := storecall.Sleep(ctx, pause); err == nil {
 			pause = min(2*pause, soon)
 		}
 	}

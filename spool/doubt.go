@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -33,7 +33,7 @@ func (s *Spool) resolve(ctx context.Context) error {
 
 // erase deletes entries from the file, and calls gone for each that isn't there any more. It returns the others.
 func erase(ctx context.Context, blobs *storage.Blobs, all []*entry, gone func(*entry) bool) (left []*entry, err error) {
-	limited, cancel := call.Limit(ctx, localTime)
+	limited, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
 	failed := make([]error, len(all))
 	var g errgroup.Group

@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -235,7 +235,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 	if len(good) == 0 {
 		return errNothing
 	}
-	limited, cancel := call.Limit(ctx, s.limit)
+	limited, cancel := storecall.Limit(ctx, s.limit)
 	defer cancel()
 	packed, err := s.outbox.PackBy(limited, 1, envelopes)
 	if err == nil {
@@ -253,7 +253,7 @@ var errFile = errors.New("the file of the spool can't be read")
 
 // read returns the envelopes of an entry. It forgets one that is no longer in the file, and sets a damaged one aside.
 func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error) {
-	limited, cancel := call.Limit(ctx, localTime)
+	limited, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
 	b, err := s.blobs.Get(limited, e.key(), "")
 	switch {

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -71,7 +71,7 @@ func (s *Spool) look(ctx context.Context) {
 
 // probe writes so many bytes to the file, and removes them.
 func probe(ctx context.Context, local *storage.Store, size int) error {
-	ctx, cancel := call.Limit(ctx, localTime)
+	ctx, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
 	probes := local.Blobs("probe")
 	if _, err := probes.Put(ctx, "probe", make([]byte, size), storage.Condition{}); err != nil {

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/millrace-go/millrace/internal/beside"
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/flock"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -131,7 +131,7 @@ func lockAt(path string) (*os.File, error) {
 	}
 	err = f.Truncate(0)
 	if err == nil {
-		_, err = f.WriteAt([]byte(call.ProcessName()+"\n"), 0)
+		_, err = f.WriteAt([]byte(storecall.ProcessName()+"\n"), 0)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%w: %w", storage.ErrUnavailable, err), f.Close())

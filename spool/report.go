@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -63,7 +63,7 @@ func (s *forwarder) report(ctx context.Context) {
 	if !st.Away.IsZero() || clear && !s.mayReport || !clear && fault == s.fault && time.Since(s.reported) < reportEvery {
 		return
 	}
-	limited, cancel := call.Limit(ctx, s.cfg.Try)
+	limited, cancel := storecall.Limit(ctx, s.cfg.Try)
 	defer cancel()
 	host, err := os.Hostname()
 	if err != nil {

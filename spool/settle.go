@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -143,7 +143,7 @@ type remarks struct {
 
 // tellDiscarded logs that an entry is gone from the file, and who has discarded it.
 func (n remarks) tellDiscarded(ctx context.Context, key string, messages int64) {
-	ctx, cancel := call.Limit(ctx, localTime)
+	ctx, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
 	var d discard
 	b, err := n.local.Blobs(discards).Get(ctx, key, "")
@@ -181,7 +181,7 @@ func (n remarks) isOut(ctx context.Context, key string) bool {
 
 // noteRefusal notes in the file why an entry was set aside, or that it isn't any more. It is for List and Look.
 func (n remarks) noteRefusal(ctx context.Context, e *entry, why error) {
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), localTime)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), localTime)
 	defer cancel()
 	if why == nil {
 		_ = n.local.Blobs(refusals).Delete(ctx, e.key(), storage.Condition{}) // the next start removes it

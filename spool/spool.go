@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -270,7 +270,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
 	}
-	limited, cancel := call.Limit(ctx, s.cfg.writeTime(len(body)))
+	limited, cancel := storecall.Limit(ctx, s.cfg.writeTime(len(body)))
 	defer cancel()
 	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.disown(e, err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/metrics"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -79,18 +79,18 @@ func (n Note) withDefaults() (Note, error) {
 	if n.By == "" {
 		n.By = self()
 	}
-	return n, errors.Join(call.CheckText("By", n.By, call.MaxBy), call.CheckText("Why", n.Why, call.MaxWhy))
+	return n, errors.Join(storecall.CheckText("By", n.By, storecall.MaxBy), storecall.CheckText("Why", n.Why, storecall.MaxWhy))
 }
 
 // self names the user and host of this process, or the process.
 func self() string {
 	host, err := os.Hostname()
 	if err != nil {
-		return call.ProcessName()
+		return storecall.ProcessName()
 	}
 	u, err := user.Current()
-	if err != nil || call.CheckText("By", u.Username+"@"+host, call.MaxBy) != nil {
-		return call.ProcessName()
+	if err != nil || storecall.CheckText("By", u.Username+"@"+host, storecall.MaxBy) != nil {
+		return storecall.ProcessName()
 	}
 	return u.Username + "@" + host
 }

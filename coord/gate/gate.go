@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -36,7 +36,7 @@ func At(store *storage.Store, name string) *Gate {
 // New is [At] with a Config. An error is about the store, the name or cfg.
 func New(store *storage.Store, name string, cfg Config) (*Gate, error) {
 	cfg, err := cfg.withDefaults(name)
-	if err = errors.Join(call.CheckStore(store), err); err != nil {
+	if err = errors.Join(storecall.CheckStore(store), err); err != nil {
 		return nil, fmt.Errorf("gate: %w", err)
 	}
 	m, err := newMetrics(cfg.Metrics, name)
@@ -76,7 +76,7 @@ func (g *Gate) Wait(ctx context.Context) error {
 		}
 		before = min(before, s.Openings)
 	}
-	return g.fail("wait for", call.Ended(ctx, last))
+	return g.fail("wait for", storecall.Ended(ctx, last))
 }
 
 // State looks at the gate. When the announced moment has come, State is one of those that open the gate, so it may

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -22,7 +22,7 @@ type Info struct {
 // yielded last.
 func List(ctx context.Context, store *storage.Store) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		if err := call.CheckStore(store); err != nil {
+		if err := storecall.CheckStore(store); err != nil {
 			yield(Info{}, fmt.Errorf("gate: list: %w", err))
 			return
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -45,7 +45,7 @@ func (g *Gate) watch(ctx context.Context, last *error) iter.Seq2[State, error] {
 			*last = err
 			trouble.Note(ctx, "look at a gate", err)
 			switch {
-			case err != nil && call.Permanent(err):
+			case err != nil && storecall.Permanent(err):
 				yield(State{}, err)
 				return 0, true
 			case err == nil && (yielded == nil || *yielded != seen.ETag):

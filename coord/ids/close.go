@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -17,7 +17,7 @@ const closeTime = 5 * time.Second
 // most five seconds. After an error the numbers may be lost; another call of Close tries again. Closing twice is
 // harmless.
 func (s *Sequence) Close(ctx context.Context) error {
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), closeTime)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), closeTime)
 	defer cancel()
 	s.mu.Lock()
 	if !s.closed {
@@ -41,7 +41,7 @@ func (s *Sequence) Close(ctx context.Context) error {
 		if err == nil {
 			break
 		}
-		if permanent(err) || try == tries || call.Sleep(ctx, minPause) != nil {
+		if permanent(err) || try == tries || storecall.Sleep(ctx, minPause) != nil {
 			return fmt.Errorf("ids: close %s: %w", storage.Quote(s.name), err)
 		}
 	}

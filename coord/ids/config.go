@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
 	wrong := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: "+format, append([]any{storage.ErrInvalid}, args...)...))
 	}

@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -54,7 +54,7 @@ type document struct {
 
 // read returns the document and its ETag. Without a document the ETag is empty. The ETag comes with ErrCorrupt, too.
 func (c counter) read(ctx context.Context) (document, storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	blob, err := c.blobs.Get(ctx, c.name, "")
 	if errors.Is(err, storage.ErrNotFound) {
@@ -73,7 +73,7 @@ func (c counter) read(ctx context.Context) (document, storage.ETag, error) {
 
 // write puts the document in the place of the one with an ETag; the empty ETag means that there is none.
 func (c counter) write(ctx context.Context, next int64, old storage.ETag) (storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, callTime)
+	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
 	body, err := json.Marshal(document{Counter: c.name, Next: next, By: c.by, At: time.Now().UTC()})
 	if err != nil {
@@ -135,5 +135,5 @@ func (c counter) raise(ctx context.Context, next int64) error {
 
 // permanent reports that another try soon can't succeed.
 func permanent(err error) bool {
-	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrBackwards) || errors.Is(err, ErrEnd) || call.Permanent(err)
+	return errors.Is(err, ErrCorrupt) || errors.Is(err, ErrBackwards) || errors.Is(err, ErrEnd) || storecall.Permanent(err)
 }

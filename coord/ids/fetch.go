@@ -6,7 +6,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -28,7 +28,7 @@ type fetch struct {
 
 // begin starts a fetch of the range that follows r. The caller holds mu.
 func (s *Sequence) begin(r *span) {
-	ctx, cancel := call.Limit(context.Background(), fetchTime)
+	ctx, cancel := storecall.Limit(context.Background(), fetchTime)
 	f := &fetch{cancel: cancel, done: make(chan struct{})}
 	s.fetch = f
 	go s.run(ctx, f, s.sizeAfter(r), s.known)

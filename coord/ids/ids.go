@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -67,7 +67,7 @@ func Open(store *storage.Store, name string, cfg Config) (*Sequence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ids: open %s: %w", storage.Quote(name), err)
 	}
-	s := &Sequence{counter: at(store, name, call.ProcessName()), cfg: cfg, meters: m, closing: make(chan struct{})}
+	s := &Sequence{counter: at(store, name, storecall.ProcessName()), cfg: cfg, meters: m, closing: make(chan struct{})}
 	s.span.Store(&span{})
 	m.left.add(s)
 	return s, nil

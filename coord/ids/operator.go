@@ -9,7 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -18,15 +18,15 @@ import (
 // number is past+1, whatever it was before. So past must be at least the largest number ever given out; see the
 // package comment. After an error the counter is raised or not, and Raise may be repeated.
 func Raise(ctx context.Context, store *storage.Store, name string, past int64) error {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
 	if past < 0 || past == math.MaxInt64 {
 		faults = append(faults, fmt.Errorf("%w: can't raise past %d; want 0 to %d", storage.ErrInvalid, past, int64(math.MaxInt64-1)))
 	}
 	err := errors.Join(faults...)
 	if err == nil {
-		c := at(store, name, "raise by "+call.ProcessName())
+		c := at(store, name, "raise by "+storecall.ProcessName())
 		for err = c.raise(ctx, past+1); storage.LostRace(err); err = c.raise(ctx, past+1) {
-			if end := call.Sleep(ctx, mathrand.N(20*time.Millisecond)); end != nil {
+			if end := storecall.Sleep(ctx, mathrand.N(20*time.Millisecond)); end != nil {
 				err = end
 				break
 			}
@@ -48,7 +48,7 @@ type Counter struct {
 
 // State reads one counter. One that is not there is storage.ErrNotFound, and one that can't be read is [ErrCorrupt].
 func State(ctx context.Context, store *storage.Store, name string) (Counter, error) {
-	err := call.CheckStore(store)
+	err := storecall.CheckStore(store)
 	var doc document
 	if err == nil {
 		var etag storage.ETag
@@ -66,7 +66,7 @@ func State(ctx context.Context, store *storage.Store, name string) (Counter, err
 // goes on. Another error is yielded last and once.
 func List(ctx context.Context, store *storage.Store) iter.Seq2[Counter, error] {
 	return func(yield func(Counter, error) bool) {
-		if err := call.CheckStore(store); err != nil {
+		if err := storecall.CheckStore(store); err != nil {
 			yield(Counter{}, fmt.Errorf("ids: list: %w", err))
 			return
 		}

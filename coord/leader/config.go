@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -47,7 +47,7 @@ type Config struct {
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
-	faults := []error{call.CheckStore(store), checkName(name)}
+	faults := []error{storecall.CheckStore(store), checkName(name)}
 	c.TTL = or(c.TTL, 10*time.Second)
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))

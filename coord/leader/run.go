@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/lease"
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -81,9 +81,9 @@ func Run(ctx context.Context, store *storage.Store, name string, cfg Config, f f
 		case end == final || ctx.Err() != nil:
 			return fmt.Errorf("leader: run %s: %w", storage.Quote(name), err)
 		case end == failed:
-			_ = call.Sleep(ctx, cfg.Pause) // the next candidacy sees that ctx has ended
+			_ = storecall.Sleep(ctx, cfg.Pause) // the next candidacy sees that ctx has ended
 		default:
-			_ = call.Sleep(ctx, cfg.TTL/3) // others come first, as an operator wants who has broken the lease
+			_ = storecall.Sleep(ctx, cfg.TTL/3) // others come first, as an operator wants who has broken the lease
 		}
 	}
 }

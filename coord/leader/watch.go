@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/internal/agree"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -98,7 +98,7 @@ func Watch(ctx context.Context, store *storage.Store, name string) iter.Seq2[Lea
 
 func watch(ctx context.Context, store *storage.Store, name string, every time.Duration) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
-		if err := errors.Join(call.CheckStore(store), checkName(name)); err != nil {
+		if err := errors.Join(storecall.CheckStore(store), checkName(name)); err != nil {
 			yield(Leader{}, watchError(name, err))
 			return
 		}

@@ -9,8 +9,8 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -54,10 +54,10 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 		case err == nil:
 			return l, nil
 		case ctx.Err() != nil:
-			err = call.Ended(ctx, last)
+			err = storecall.Ended(ctx, last)
 		case storage.LostRace(err):
 			continue // another process wrote first: read the lease again
-		case call.Permanent(err), !wait && (held || tries == 3):
+		case storecall.Permanent(err), !wait && (held || tries == 3):
 		case !wait:
 			continue
 		default:
@@ -72,7 +72,7 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 			if c.wait(ctx) == nil {
 				continue
 			}
-			err = call.Ended(ctx, last)
+			err = storecall.Ended(ctx, last)
 		}
 		return nil, fmt.Errorf("lease: acquire %s: %w", storage.Quote(name), err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -32,7 +32,7 @@ type Broken struct {
 // already keeps its first note. A lease that never was is storage.ErrNotFound. A failed call is repeated twice; after
 // an error the lease may be broken.
 func Break(ctx context.Context, store *storage.Store, name string, note Note) error {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, call.MaxWhy)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(name), storecall.CheckText("By", note.By, maxText), storecall.CheckText("Why", note.Why, storecall.MaxWhy)}
 	if note.By == "" {
 		faults = append(faults, fmt.Errorf("%w: By is empty; say who breaks the lease", storage.ErrInvalid))
 	}
@@ -44,9 +44,9 @@ func Break(ctx context.Context, store *storage.Store, name string, note Note) er
 		switch {
 		case over && err == nil:
 			return nil
-		case err == nil, ctx.Err() != nil, call.Permanent(err), errors.Is(err, storage.ErrNotFound), tries >= 3:
+		case err == nil, ctx.Err() != nil, storecall.Permanent(err), errors.Is(err, storage.ErrNotFound), tries >= 3:
 		default:
-			err = call.Sleep(ctx, time.Duration(tries)*100*time.Millisecond)
+			err = storecall.Sleep(ctx, time.Duration(tries)*100*time.Millisecond)
 		}
 	}
 	return fmt.Errorf("lease: break %s: %w", storage.Quote(name), err)
@@ -57,7 +57,7 @@ func Break(ctx context.Context, store *storage.Store, name string, note Note) er
 // lease that nobody holds is free. One that is held and not broken is storage.ErrInvalid, because its holder may live:
 // call [Break] before. After an error the lease may be free, and otherwise stays as it is.
 func Free(ctx context.Context, store *storage.Store, name string) error {
-	err := errors.Join(call.CheckStore(store), storage.CheckKey(name))
+	err := errors.Join(storecall.CheckStore(store), storage.CheckKey(name))
 	var fence int64
 	for failed := 0; err == nil; {
 		var wait time.Duration
@@ -67,7 +67,7 @@ func Free(ctx context.Context, store *storage.Store, name string) error {
 			return nil
 		case err == nil:
 			failed = 0
-		case ctx.Err() != nil, call.Permanent(err), errors.Is(err, storage.ErrNotFound):
+		case ctx.Err() != nil, storecall.Permanent(err), errors.Is(err, storage.ErrNotFound):
 			return freeError(name, err)
 		default:
 			if failed++; failed == 3 {
@@ -75,7 +75,7 @@ func Free(ctx context.Context, store *storage.Store, name string) error {
 			}
 			wait = time.Duration(failed) * 100 * time.Millisecond
 		}
-		err = call.Sleep(ctx, wait)
+		err = storecall.Sleep(ctx, wait)
 	}
 	return freeError(name, err)
 }

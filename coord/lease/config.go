@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,13 +49,13 @@ func (c Config) ttl() time.Duration {
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name), call.CheckText("Holder", c.Holder, maxText)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(name), storecall.CheckText("Holder", c.Holder, maxText)}
 	c.TTL = c.ttl()
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
 	}
 	if c.Holder == "" {
-		c.Holder = call.ProcessName()
+		c.Holder = storecall.ProcessName()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

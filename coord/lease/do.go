@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -53,7 +53,7 @@ func Update(ctx context.Context, store *storage.Store, container, key string, cf
 	fail := func(err error) error {
 		return fmt.Errorf("lease: update %s: %w", storage.Quote(container+"/"+key), err)
 	}
-	err := errors.Join(call.CheckStore(store), storage.CheckName(container), storage.CheckKey(key))
+	err := errors.Join(storecall.CheckStore(store), storage.CheckName(container), storage.CheckKey(key))
 	switch {
 	case err != nil:
 	case f == nil:

@@ -10,7 +10,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -81,7 +81,7 @@ func blobOf(store *storage.Store, name string, ttl time.Duration) leaseBlob {
 }
 
 func (b leaseBlob) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return call.Limit(ctx, b.ttl/4)
+	return storecall.Limit(ctx, b.ttl/4)
 }
 
 func (b leaseBlob) get(ctx context.Context, ifNoneMatch storage.ETag) (document, storage.ETag, error) {

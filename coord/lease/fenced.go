@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -187,14 +187,14 @@ func (d *Documents) write(ctx context.Context, key string, cond storage.Conditio
 			case storage.LostRace(err):
 				tries-- // somebody else got on: read what is there now
 				continue
-			case !call.Permanent(err):
+			case !storecall.Permanent(err):
 				doubt = err
 			}
 		}
-		if ctx.Err() != nil || call.Permanent(err) || tries >= 3 {
+		if ctx.Err() != nil || storecall.Permanent(err) || tries >= 3 {
 			return "", errors.Join(err, doubt)
 		}
-		if call.Sleep(ctx, time.Duration(tries)*50*time.Millisecond) != nil {
+		if storecall.Sleep(ctx, time.Duration(tries)*50*time.Millisecond) != nil {
 			return "", errors.Join(err, doubt)
 		}
 	}

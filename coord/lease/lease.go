@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -72,7 +72,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // and others may take the lease only after 7/6 of its TTL. It returns [ErrLost] when the lease is lost, broken or
 // released already. After any other error the outcome is unknown: call it again, or Release.
 func (l *Lease) HandOver(ctx context.Context, to string) error {
-	err := call.CheckText("the next holder", to, maxText)
+	err := storecall.CheckText("the next holder", to, maxText)
 	if err == nil && to == "" {
 		err = fmt.Errorf("%w: no next holder; use Release", storage.ErrInvalid)
 	}
@@ -90,7 +90,7 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	l.ctx.End(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), l.ttl/3)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), l.ttl/3)
 	defer cancel()
 	select {
 	case <-l.done:
@@ -128,7 +128,7 @@ func (l *Lease) give(ctx context.Context, to string) error {
 				return nil
 			}
 			return err
-		case call.Permanent(err) || call.Sleep(ctx, l.ttl/12) != nil:
+		case storecall.Permanent(err) || storecall.Sleep(ctx, l.ttl/12) != nil:
 			return err
 		}
 	}
@@ -140,7 +140,7 @@ func (l *Lease) proves(start time.Time) time.Time { return start.Add(l.ttl * 5 /
 // renew writes every third of the TTL until the context ends, and more often while writes fail.
 func (l *Lease) renew(start time.Time) {
 	defer close(l.done)
-	for next := time.Until(start.Add(l.ttl / 3)); call.Sleep(l.ctx, next) == nil; {
+	for next := time.Until(start.Add(l.ttl / 3)); storecall.Sleep(l.ctx, next) == nil; {
 		start, err := l.write(l.ctx)
 		switch {
 		case l.ctx.Err() != nil:

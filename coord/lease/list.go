@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -35,7 +35,7 @@ type Waiter struct {
 
 // State reads one lease, without its waiters. A lease that never was is storage.ErrNotFound.
 func State(ctx context.Context, store *storage.Store, name string) (Info, error) {
-	err := call.CheckStore(store)
+	err := storecall.CheckStore(store)
 	var d document
 	if err == nil {
 		d, _, err = blobOf(store, name, Config{}.ttl()).get(ctx, "")
@@ -60,7 +60,7 @@ func infoOf(name string, d document) Info {
 // deletes such rows.
 func List(ctx context.Context, store *storage.Store, keep func(name string) bool) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		err := call.CheckStore(store)
+		err := storecall.CheckStore(store)
 		var waiters map[string][]Waiter
 		if err == nil {
 			waiters, err = listWaiters(ctx, store)

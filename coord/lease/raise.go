@@ -8,7 +8,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -36,10 +36,10 @@ func Raise(ctx context.Context, store *storage.Store, name string, past int64, c
 			return nil
 		case storage.LostRace(err):
 			tries-- // another write came first
-		case ctx.Err() != nil, call.Permanent(err), tries >= 3:
+		case ctx.Err() != nil, storecall.Permanent(err), tries >= 3:
 			return fmt.Errorf("lease: raise %s: %w", storage.Quote(name), err)
 		default:
-			_ = call.Sleep(ctx, time.Duration(tries)*100*time.Millisecond) // the next try sees the end of ctx
+			_ = storecall.Sleep(ctx, time.Duration(tries)*100*time.Millisecond) // the next try sees the end of ctx
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,7 +49,7 @@ func (c *candidate) show(ctx context.Context) {
 		_ = f(ctx)
 	}
 	go func() {
-		for ok := true; ok; ok = call.Sleep(ctx, c.ttl) == nil {
+		for ok := true; ok; ok = storecall.Sleep(ctx, c.ttl) == nil {
 			row.Seen = time.Now().UTC()
 			data, err := json.Marshal(row)
 			if err != nil {

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -37,7 +37,7 @@ type Config struct {
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the group.
 func (c Config) withDefaults(store *storage.Store, group string) (Config, error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(group)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(group)}
 	if c.Active == 0 {
 		c.Active = 1
 	}

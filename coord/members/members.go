@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -106,7 +106,7 @@ func (m *Member) Leave(ctx context.Context) error {
 
 // limit bounds a call, so that a hanging one doesn't make this member look dead.
 func (m *Member) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return call.Limit(ctx, m.cfg.Beat)
+	return storecall.Limit(ctx, m.cfg.Beat)
 }
 
 // stay beats and looks until ctx ends.

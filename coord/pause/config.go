@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -43,8 +43,8 @@ type Note struct {
 
 // withDefaults returns a complete copy, or all that is wrong with it.
 func (n Note) withDefaults() (Note, error) {
-	n.By = cmp.Or(n.By, call.ProcessName())
-	return n, errors.Join(call.CheckText("By", n.By, call.MaxBy), call.CheckText("Why", n.Why, call.MaxWhy))
+	n.By = cmp.Or(n.By, storecall.ProcessName())
+	return n, errors.Join(storecall.CheckText("By", n.By, storecall.MaxBy), storecall.CheckText("Why", n.Why, storecall.MaxWhy))
 }
 
 // checkQueues refuses names that no queue has.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -20,7 +20,7 @@ type Pauses struct {
 
 // New returns the pauses of a store. It makes no request. An error is about the store.
 func New(store *storage.Store, cfg Config) (*Pauses, error) {
-	if err := call.CheckStore(store); err != nil {
+	if err := storecall.CheckStore(store); err != nil {
 		return nil, fmt.Errorf("pause: %w", err)
 	}
 	return &Pauses{store: store, doc: documentOf(store), cfg: cfg.withDefaults(), now: time.Now}, nil

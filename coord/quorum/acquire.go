@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -72,17 +72,17 @@ func acquire(ctx context.Context, stores []*storage.Store, name string, cfg Conf
 		case err == nil:
 			return l, nil
 		case ctx.Err() != nil:
-			err = call.Ended(ctx, last)
-		case call.Permanent(err), !wait && (held || tries == 3):
+			err = storecall.Ended(ctx, last)
+		case storecall.Permanent(err), !wait && (held || tries == 3):
 		default:
 			if failed := isFailure(last); wait && !failed && isFailure(err) {
 				s.Logger.LogAttrs(ctx, slog.LevelWarn, "can't acquire a lock; trying again", slog.Any("error", err))
 			}
 			last = err
-			if call.Sleep(ctx, c.pause(err, wait)) == nil {
+			if storecall.Sleep(ctx, c.pause(err, wait)) == nil {
 				continue
 			}
-			err = call.Ended(ctx, last)
+			err = storecall.Ended(ctx, last)
 		}
 		return nil, fmt.Errorf("quorum: acquire %s: %w", storage.Quote(name), err)
 	}

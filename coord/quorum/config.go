@@ -9,8 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/metrics"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -62,7 +62,7 @@ func (c Config) complete(stores []*storage.Store, name string) (setting, error) 
 		faults = append(faults, fmt.Errorf("%w: Holder is %s; want at most %d bytes of valid UTF-8", storage.ErrInvalid, storage.Quote(c.Holder), maxHolder))
 	}
 	if c.Holder == "" {
-		c.Holder = call.ProcessName()
+		c.Holder = storecall.ProcessName()
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -100,7 +100,7 @@ func (g *grant) wait() time.Duration {
 }
 
 func (g *grant) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	return call.Limit(ctx, g.TTL/8)
+	return storecall.Limit(ctx, g.TTL/8)
 }
 
 // look reads the document. That there is none is no error.

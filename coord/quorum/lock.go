@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -63,7 +63,7 @@ func (l *Lock) Fence() int64 { return l.fence }
 // another process takes it over; another call of Release tries again.
 func (l *Lock) Release(ctx context.Context) error {
 	l.ctx.End(nil)
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), l.TTL/3)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), l.TTL/3)
 	defer cancel()
 	select {
 	case <-l.releasing:
@@ -76,7 +76,7 @@ func (l *Lock) Release(ctx context.Context) error {
 		if err == nil || errors.Is(context.Cause(l.ctx), ErrLost) {
 			return nil
 		}
-		if call.Permanent(err) || call.Sleep(ctx, l.TTL/24) != nil {
+		if storecall.Permanent(err) || storecall.Sleep(ctx, l.TTL/24) != nil {
 			return l.fail(err)
 		}
 	}
@@ -112,7 +112,7 @@ func (l *Lock) give(ctx context.Context) error {
 // renew writes one grant every third of the TTL until the context ends, and more often while writes fail.
 func (l *Lock) renew(g *grant) {
 	failing := false
-	for next := time.Duration(0); call.Sleep(l.ctx, next) == nil; {
+	for next := time.Duration(0); storecall.Sleep(l.ctx, next) == nil; {
 		start, err := l.write(g)
 		switch {
 		case l.ctx.Err() != nil:

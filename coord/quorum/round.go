@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -240,7 +240,7 @@ func (r *round) failed() error {
 			held++
 		case errors.Is(err, errSplit), storage.LostRace(err):
 			split++
-		case call.Permanent(err):
+		case storecall.Permanent(err):
 			hopeless++
 		}
 		err = fmt.Errorf("stores[%d]: %w", i, err)

@@ -9,8 +9,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/contain"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -48,7 +48,7 @@ type Config struct {
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(name)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
 	c.TTL = cmp.Or(c.TTL, 20*time.Second)
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))

@@ -9,7 +9,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -138,7 +138,7 @@ func (d document) targets() map[string]int64 {
 // Damaged returns the names of rates and slots whose blob can't be read, as "rate/smtp". The processes that use such a
 // number replace the blob by themselves, 70 seconds after nobody has changed it.
 func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) {
-	if err := call.CheckStore(s); err != nil {
+	if err := storecall.CheckStore(s); err != nil {
 		return nil, fmt.Errorf("share: damaged: %w", err)
 	}
 	for info, err := range s.Blobs(container).List(ctx, "") {

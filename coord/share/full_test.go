@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/share"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -94,7 +94,7 @@ func claim(t *testing.T, s *storage.Store, row string) (end func()) {
 		for beat := 2; ctx.Err() == nil; beat++ {
 			switch err := write(beat); {
 			case err == nil:
-				_ = call.Sleep(ctx, 5*time.Second)
+				_ = storecall.Sleep(ctx, 5*time.Second)
 			case !storage.LostRace(err) && ctx.Err() == nil:
 				t.Error(err)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -180,7 +180,7 @@ func (m *member) withdraw(ctx context.Context) {
 				return
 			}
 		}
-		_ = call.Sleep(ctx, time.Duration(tries+1)*m.jitter(m.cfg.TTL/200))
+		_ = storecall.Sleep(ctx, time.Duration(tries+1)*m.jitter(m.cfg.TTL/200))
 	}
 }
 

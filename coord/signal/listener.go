@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -54,7 +54,7 @@ func Listen(ctx context.Context, store *storage.Store, patterns ...string) (*Lis
 }
 
 func listen(ctx context.Context, store *storage.Store, l *Listener) (*Listener, error) {
-	err := errors.Join(call.CheckStore(store), checkPatterns(l.patterns))
+	err := errors.Join(storecall.CheckStore(store), checkPatterns(l.patterns))
 	if err == nil {
 		l.hearing, err = store.Hear(ctx, topic, l.hear)
 	}

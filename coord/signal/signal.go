@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -30,7 +30,7 @@ func One(ctx context.Context, store *storage.Store, name string, data []byte) (b
 
 func send(ctx context.Context, store *storage.Store, op, name string, data []byte, one bool) (n int, err error) {
 	frame, err := encode(name, data)
-	if err = errors.Join(call.CheckStore(store), err); err == nil {
+	if err = errors.Join(storecall.CheckStore(store), err); err == nil {
 		n, err = store.Tell(ctx, topic, frame, one)
 	}
 	if err != nil {

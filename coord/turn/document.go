@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -178,7 +178,7 @@ func (s *State) plausible() bool {
 
 // get reads a row. The error matches errUnreadable or errNewer, with the row's ETag, where it isn't a turn.
 func (ts *Turns) get(ctx context.Context, key string) (document, storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, ts.cfg.TTL/4)
+	ctx, cancel := storecall.Limit(ctx, ts.cfg.TTL/4)
 	defer cancel()
 	row, err := ts.table.Get(ctx, ts.group, key)
 	if err != nil {
@@ -189,7 +189,7 @@ func (ts *Turns) get(ctx context.Context, key string) (document, storage.ETag, e
 }
 
 func (ts *Turns) put(ctx context.Context, key string, d document, etag storage.ETag) (storage.ETag, error) {
-	ctx, cancel := call.Limit(ctx, ts.cfg.TTL/4)
+	ctx, cancel := storecall.Limit(ctx, ts.cfg.TTL/4)
 	defer cancel()
 	d.Version, d.At = version, time.Now().UnixMilli()
 	data, err := json.Marshal(d)
@@ -201,5 +201,5 @@ func (ts *Turns) put(ctx context.Context, key string, d document, etag storage.E
 
 // isTrouble reports that the outcome of a write is unknown, or that a read failed for a while.
 func isTrouble(err error) bool {
-	return err != nil && !storage.LostRace(err) && !errors.Is(err, storage.ErrNotFound) && !call.Permanent(err)
+	return err != nil && !storage.LostRace(err) && !errors.Is(err, storage.ErrNotFound) && !storecall.Permanent(err)
 }

@@ -7,7 +7,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -29,7 +29,7 @@ func infoOf(key string, d document) Info {
 // error that matches storage.ErrInvalid, and the list goes on. Any other error is the last.
 func List(ctx context.Context, store *storage.Store, group, after string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
-		if err := call.CheckStore(store); err != nil {
+		if err := storecall.CheckStore(store); err != nil {
 			yield(Info{}, fmt.Errorf("turn: list: %w", err))
 			return
 		}
@@ -65,7 +65,7 @@ type Note struct {
 // is storage.ErrNotFound. A turn that a process has isn't touched by it. A failed call is repeated twice; after an
 // error the key may be released.
 func Release(ctx context.Context, store *storage.Store, group, key string, note Note) (before Info, released bool, err error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(group), storage.CheckKey(key), call.CheckText("By", note.By, maxText), call.CheckText("Why", note.Why, call.MaxWhy)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(group), storage.CheckKey(key), storecall.CheckText("By", note.By, maxText), storecall.CheckText("Why", note.Why, storecall.MaxWhy)}
 	if note.By == "" {
 		faults = append(faults, fmt.Errorf("%w: By is empty; say who releases the key", storage.ErrInvalid))
 	}
@@ -89,7 +89,7 @@ func Release(ctx context.Context, store *storage.Store, group, key string, note 
 			return before, false, ts.fail("release", key, err)
 		default:
 			tried = true
-			_ = call.Sleep(ctx, time.Duration(tries)*100*time.Millisecond) // the next try sees the end of ctx
+			_ = storecall.Sleep(ctx, time.Duration(tries)*100*time.Millisecond) // the next try sees the end of ctx
 		}
 	}
 }

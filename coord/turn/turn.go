@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -109,7 +109,7 @@ func (t *Turn) prove(ctx context.Context, doc document) error {
 
 // enter waits until no other call of the turn is under way, and returns a context for a call, which leave ends.
 func (t *Turn) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
-	ctx, cancel := call.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
 	select {
 	case t.calls <- struct{}{}:
 		return ctx, func() { t.calls.unlock(); cancel() }, nil
@@ -149,7 +149,7 @@ func (t *Turn) write(ctx context.Context, doc document) error {
 		}
 		there, etag, err := t.ts.get(ctx, t.key)
 		switch {
-		case errors.Is(err, storage.ErrNotFound), call.Permanent(err):
+		case errors.Is(err, storage.ErrNotFound), storecall.Permanent(err):
 			return fmt.Errorf("%w: its row is gone or replaced", ErrLost)
 		case err != nil:
 			return err
@@ -201,7 +201,7 @@ func (t *Turn) End(ctx context.Context, s State) error {
 		if err = t.write(ctx, over); !isTrouble(err) || errors.Is(err, ErrLost) || tries == 3 || ctx.Err() != nil {
 			break
 		}
-		_ = call.Sleep(ctx, time.Duration(tries)*50*time.Millisecond)
+		_ = storecall.Sleep(ctx, time.Duration(tries)*50*time.Millisecond)
 	}
 	if errors.Is(err, ErrLost) {
 		return t.ts.fail("end", t.key, err)

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -49,7 +49,7 @@ type Turns struct {
 
 // New returns the turns of a group; see storage.CheckKey for names.
 func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
-	faults := []error{call.CheckStore(store), storage.CheckKey(group), call.CheckText("Holder", cfg.Holder, maxText), CheckTTL(cfg.TTL)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(group), storecall.CheckText("Holder", cfg.Holder, maxText), CheckTTL(cfg.TTL)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("turn: %w", err)
 	}
@@ -57,7 +57,7 @@ func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 		cfg.TTL = maxTTL / 2
 	}
 	if cfg.Holder == "" {
-		cfg.Holder = call.ProcessName()
+		cfg.Holder = storecall.ProcessName()
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -136,7 +136,7 @@ func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *W
 		case !isTrouble(err) || errors.Is(err, ErrHeld) || errors.As(err, new(refusal)):
 			return nil, ts.fail("take", key, err)
 		}
-		if read = true; tries == 3 || ctx.Err() != nil || call.Sleep(ctx, time.Duration(tries)*20*time.Millisecond) != nil {
+		if read = true; tries == 3 || ctx.Err() != nil || storecall.Sleep(ctx, time.Duration(tries)*20*time.Millisecond) != nil {
 			return nil, ts.fail("take", key, err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -51,10 +51,10 @@ func (c Change[D]) Make(ctx context.Context) error {
 		case storage.LostRace(err):
 			n-- // somebody else wrote first
 			continue
-		case over, call.Permanent(err), n == tries:
+		case over, storecall.Permanent(err), n == tries:
 			return err
 		}
-		if err := call.Sleep(ctx, pause+rand.N(pause)); err != nil {
+		if err := storecall.Sleep(ctx, pause+rand.N(pause)); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -33,7 +33,7 @@ type Sighting[D any] struct {
 // Read brings a sighting up to date. The error is the sighting's Fault if the document is damaged. After any other
 // error the sighting stays as it was.
 func (d Document[D]) Read(ctx context.Context, seen *Sighting[D]) error {
-	ctx, cancel := call.Limit(ctx, d.Limit)
+	ctx, cancel := storecall.Limit(ctx, d.Limit)
 	defer cancel()
 	blob, err := d.Blobs.Get(ctx, d.Key, seen.ETag)
 	switch {
@@ -59,7 +59,7 @@ func (d Document[D]) Write(ctx context.Context, seen *Sighting[D], doc D) error 
 	if err != nil {
 		return err
 	}
-	ctx, cancel := call.Limit(ctx, d.Limit)
+	ctx, cancel := storecall.Limit(ctx, d.Limit)
 	defer cancel()
 	etag, err := d.Blobs.Put(ctx, d.Key, body, storage.Condition{IfMatch: seen.ETag, IfAbsent: seen.ETag == ""})
 	if err == nil {

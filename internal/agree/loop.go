@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -92,7 +92,7 @@ func (l *Loop) listen(ctx context.Context, due time.Time) bool {
 	if l.hearing != nil || !l.store.Rings() || time.Now().Before(l.retry) {
 		return false
 	}
-	limited, cancel := call.Limit(ctx, min(mostListen, max(leastListen, time.Until(due))))
+	limited, cancel := storecall.Limit(ctx, min(mostListen, max(leastListen, time.Until(due))))
 	defer cancel()
 	h, err := l.store.Hear(limited, l.topic, l.hear)
 	l.trouble.Note(ctx, "be told of "+l.what, err)
@@ -167,7 +167,7 @@ func (t *Trouble) Note(ctx context.Context, what string, err error) {
 	case err != nil:
 		t.since[what] = time.Now()
 		level := slog.LevelWarn
-		if call.Permanent(err) {
+		if storecall.Permanent(err) {
 			level = slog.LevelError
 		}
 		t.log.LogAttrs(ctx, level, "can't "+what+"; trying again", slog.Any("error", err))

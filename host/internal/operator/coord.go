@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
-	limits "github.com/millrace-go/millrace/internal/call"
+	limits "github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 

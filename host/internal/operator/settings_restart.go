@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	limits "github.com/millrace-go/millrace/internal/call"
+	limits "github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/settings"
 )
 

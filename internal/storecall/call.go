@@ -1,6 +1,6 @@
-// Package call has the small parts that packages over a store share: a bound for a call of a store, the wait
+// Package storecall has the small parts that packages over a store share: a bound for a call of a store, the wait
 // between two tries, the check whether another try can succeed, and the checks of a caller's arguments.
-package call
+package storecall
 
 import (
 	"context"
