@@ -49,7 +49,7 @@ func large() map[string]int {
 		"handlers":                          14,
 		"handlers.Registry":                 40,
 		"host/internal/boot":                4,
-		"internal/post":                     4,
+		"internal/wire":                     4,
 		"millracetest":                      6,
 		"process":                           13,
 		"process/internal/flow":             17,

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // Bounds of a description, in bytes.
@@ -59,7 +59,7 @@ func Describe(r *handlers.Registry, p Program) Description {
 
 // exampleOf returns an example of a kind, or nil. It encodes values, which may call the user's methods: first one that
 // shows all members, and then, where that is no good, the zero value.
-func exampleOf(k post.Routed) (example json.RawMessage) {
+func exampleOf(k wire.Routed) (example json.RawMessage) {
 	handlers.Guard("the code that encodes an example of "+string(k.Kind), 2, func(i int) (form []byte) {
 		switch {
 		case i == 0:

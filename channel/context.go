@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // Handled returns the attributes of the message that is being handled, without its data, and the queue that it came
 // from. It is false outside of a handler.
 func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
-	h, ok := post.HandlingUnder(ctx)
+	h, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return Envelope{}, "", false
 	}
@@ -22,7 +22,7 @@ func Handled(ctx context.Context) (e Envelope, queue string, ok bool) {
 // Send sends messages from within a handler, through the channels that its messages come from; see [Channels.Send].
 // Outside of a handler it returns an error.
 func Send(ctx context.Context, messages ...Message) error {
-	h, ok := post.HandlingUnder(ctx)
+	h, ok := wire.HandlingUnder(ctx)
 	c, has := handlingChannels(h)
 	if !ok || !has {
 		return errors.New("channel: send: the context is not that of a handler; use the method Send of your channels")
@@ -30,7 +30,7 @@ func Send(ctx context.Context, messages ...Message) error {
 	return c.Send(ctx, messages...)
 }
 
-func handlingChannels(h *post.Handling) (*Channels, bool) {
+func handlingChannels(h *wire.Handling) (*Channels, bool) {
 	if h == nil {
 		return nil, false
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -40,7 +40,7 @@ func sentAfter(t testing.TB, parent string, delay time.Duration) string {
 func delayedUnder(t testing.TB, e *channel.Envelope, send func(ctx context.Context, orders *channel.Sender[Order]) error) (ids []string) {
 	t.Helper()
 	s := storage.New(undelayed{worldtest.OpenStore(t, worldtest.Virtual).Driver()})
-	must(t, send(post.WithHandling(t.Context(), e, "kitchen", nil), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(wire.WithHandling(t.Context(), e, "kitchen", nil), senderOf[Order](t, newChannels(t, s))))
 	for _, got := range worldtest.Take(t, s, "orders") {
 		ids = append(ids, got.ID)
 	}
@@ -128,9 +128,9 @@ func TestDelayIsPartOfTheID(t *testing.T) {
 // After and At keep the reply address of a message.
 func TestDelaysKeepTheReplyAddress(t *testing.T) {
 	t.Parallel()
-	asked := post.Wrapped{Message: Order{}, ReplyTo: "/asked/by"}
+	asked := wire.Wrapped{Message: Order{}, ReplyTo: "/asked/by"}
 	for _, m := range []channel.Message{channel.After(time.Hour, asked), channel.At(time.Now(), asked), channel.At(time.Now(), channel.After(1, asked))} {
-		if got := post.Wrap(m).ReplyTo; got != asked.ReplyTo {
+		if got := wire.Wrap(m).ReplyTo; got != asked.ReplyTo {
 			t.Errorf("got reply address %q, want %q", got, asked.ReplyTo)
 		}
 	}

@@ -1,21 +1,21 @@
 package channel
 
-import "github.com/millrace-go/millrace/internal/post"
+import "github.com/millrace-go/millrace/internal/wire"
 
 // MaxData is the most bytes that the body of a message may have: 16 MiB.
-const MaxData = post.MaxData
+const MaxData = wire.MaxData
 
 // MaxDelay is the longest delay of a message: ten years of 365 days.
-const MaxDelay = post.MaxDelay
+const MaxDelay = wire.MaxDelay
 
 // These errors say why a message can't be sent or handled, for errors.Is.
 var (
-	ErrAttribute   = post.ErrAttribute   // an attribute is missing or invalid: an ID or a subject that the message chooses
-	ErrRefused     = post.ErrRefused     // the message's own Check refuses it
-	ErrNotDelayed  = post.ErrNotDelayed  // no message with that ID waits for its due time; see Sender.Cancel
-	ErrBody        = post.ErrBody        // the body doesn't fit its kind, or the message can't be encoded
-	ErrUnknownKind = post.ErrUnknownKind // no handler of the queue knows the kind
-	ErrDataLost    = post.ErrDataLost    // the blob that holds the body is gone
+	ErrAttribute   = wire.ErrAttribute   // an attribute is missing or invalid: an ID or a subject that the message chooses
+	ErrRefused     = wire.ErrRefused     // the message's own Check refuses it
+	ErrNotDelayed  = wire.ErrNotDelayed  // no message with that ID waits for its due time; see Sender.Cancel
+	ErrBody        = wire.ErrBody        // the body doesn't fit its kind, or the message can't be encoded
+	ErrUnknownKind = wire.ErrUnknownKind // no handler of the queue knows the kind
+	ErrDataLost    = wire.ErrDataLost    // the blob that holds the body is gone
 )
 
 // An Envelope is a message with its attributes, as middleware and [Handled] show it. It is a struct:
@@ -48,4 +48,4 @@ var (
 //	FirstFailed time.Time // when the first attempt failed
 //
 //	Extensions map[string]jsontext.Value // attributes that the module doesn't know, kept as they came
-type Envelope = post.Envelope
+type Envelope = wire.Envelope

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 func TestNewIDIsAUUIDv7(t *testing.T) {
@@ -183,16 +183,16 @@ func FuzzID(f *testing.F) {
 			}
 		}
 		child := channel.DerivedID(id, "x")
-		if child != channel.DerivedID(id, "x") || post.CheckID(child) != nil || child == id {
+		if child != channel.DerivedID(id, "x") || wire.CheckID(child) != nil || child == id {
 			t.Fatalf("DerivedID(%q): got %q", id, child)
 		}
 		childAt, childOK := channel.IDTime(child)
 		if childOK != ok || !childAt.Equal(at) {
 			t.Fatalf("DerivedID(%q): got time %v, %v; want %v, %v", id, childAt, childOK, at, ok)
 		}
-		if post.CheckID(id) == nil {
+		if wire.CheckID(id) == nil {
 			e := channel.Envelope{ID: id, Source: "/web", Kind: "k"}
-			got, err := post.Decode(mustEncode(t, e))
+			got, err := wire.Decode(mustEncode(t, e))
 			if err != nil || got.ID != id {
 				t.Fatalf("ID %q came back as %q, error %v", id, got.ID, err)
 			}
@@ -222,14 +222,14 @@ func ExampleDerivedID() {
 func TestDerivedAt(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 10, 25, 1, 15, 0, 0, time.UTC)
-	id := post.DerivedAt(at, "nightly", "a")
+	id := wire.DerivedAt(at, "nightly", "a")
 	if got, ok := channel.IDTime(id); !ok || !got.Equal(at) {
 		t.Errorf("ID %s: got time %v, %v; want %v", id, got, ok, at)
 	}
-	if again := post.DerivedAt(at.Local(), "nightly", "a"); again != id {
+	if again := wire.DerivedAt(at.Local(), "nightly", "a"); again != id {
 		t.Errorf("the same parts at the same time: got %s and %s", id, again)
 	}
-	for _, other := range []string{post.DerivedAt(at, "nightly", "b"), post.DerivedAt(at, "nightlya"), post.DerivedAt(at.Add(time.Second), "nightly", "a")} {
+	for _, other := range []string{wire.DerivedAt(at, "nightly", "b"), wire.DerivedAt(at, "nightlya"), wire.DerivedAt(at.Add(time.Second), "nightly", "a")} {
 		if other[14:] == id[14:] && other[:13] == id[:13] {
 			t.Errorf("other parts or another time: got %s again", other)
 		}

@@ -3,13 +3,13 @@ package channel
 import (
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // Kind is the stable name of a type of message on the wire, for example "reservations.make.v1". It is a string of 1 to
 // 100 lower-case letters, digits, dots and hyphens, and begins with a letter. Its method Check refuses any other. A
 // kind is chosen, never derived from a Go name, so that code can be renamed while messages are under way.
-type Kind = post.Kind
+type Kind = wire.Kind
 
 // A Message is a Go type that names its kind. Kind must return the same for every value of the type, the zero value
 // included. The value is encoded by encoding/json's rules. A field that is not exported doesn't arrive, and the route
@@ -56,7 +56,7 @@ type Checked interface {
 // that is the time of the decision. After of a message that is due later already adds to its delay. A negative delay is
 // none.
 func After(d time.Duration, m Message) Message {
-	w := post.Wrap(m)
+	w := wire.Wrap(m)
 	w.When = w.When.AddTo(d)
 	return w
 }
@@ -64,8 +64,8 @@ func After(d time.Duration, m Message) Message {
 // At returns a message that is due at a time, at most ten years ahead, whatever it was due at before. It is handled no
 // earlier. One that was due in the past is handled at once.
 func At(t time.Time, m Message) Message {
-	w := post.Wrap(m)
-	w.When = post.When{At: t}
+	w := wire.Wrap(m)
+	w.When = wire.When{At: t}
 	return w
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/lanes"
 )
@@ -81,13 +81,13 @@ func priorityName(p Priority) string {
 }
 
 // WithLanes returns a store whose queues are divided. It is for this module's own packages; [New] does it for programs.
-func WithLanes(_ post.Inside, store *storage.Store, queues map[string]lanes.Queue) (*storage.Store, error) {
+func WithLanes(_ wire.Inside, store *storage.Store, queues map[string]lanes.Queue) (*storage.Store, error) {
 	return lanes.Over(store, lanes.Config{Queues: queues, Read: readMark, Unhad: unhad})
 }
 
 // readMark reads what decides on the lane of a message.
 func readMark(body []byte) lanes.Mark {
-	m := post.ReadMark(body)
+	m := wire.ReadMark(body)
 	mark := lanes.Mark{Tenant: m.Tenant, ID: m.ID, Delayed: m.Delayed, Apart: m.Apart}
 	switch m.Priority {
 	case "high":
@@ -101,7 +101,7 @@ func readMark(body []byte) lanes.Mark {
 // unhad notes in a message that was delivered, and that no handler has had, that this was a hand-back: it counts as one
 // of a worker does. One that isn't due yet is hidden until then.
 func unhad(d storage.Delivery) (body []byte, delay time.Duration, ok bool) {
-	e, err := post.Decode(d.Body)
+	e, err := wire.Decode(d.Body)
 	if err != nil {
 		return nil, 0, false
 	}
@@ -120,12 +120,12 @@ func unhad(d storage.Delivery) (body []byte, delay time.Duration, ok bool) {
 
 // AtMostBelow returns a context under which one Receive of a queue with [Priorities] brings at most n messages below a
 // priority. It is for this module's own packages.
-func AtMostBelow(_ post.Inside, ctx context.Context, p Priority, n int) context.Context {
+func AtMostBelow(_ wire.Inside, ctx context.Context, p Priority, n int) context.Context {
 	return lanes.AtMostBelow(ctx, p, n)
 }
 
 // PriorityOf reads the priority of an encoded message. It is for this module's own packages.
-func PriorityOf(_ post.Inside, body []byte) Priority { return readMark(body).Priority }
+func PriorityOf(_ wire.Inside, body []byte) Priority { return readMark(body).Priority }
 
 // Lanes returns how queues are divided, by their names. A queue that isn't divided is not among them.
 func (r *Routes) Lanes() map[string]lanes.Queue { return maps.Clone(r.lanes) }

@@ -18,7 +18,7 @@ func TestTheCommentOfEnvelopeListsItsFields(t *testing.T) {
 	t.Parallel()
 	const name = "Envelope"
 	var want, got []string
-	spec, _ := typeSpec(t, "../internal/post/envelope.go", name)
+	spec, _ := typeSpec(t, "../internal/wire/envelope.go", name)
 	for _, f := range spec.Type.(*ast.StructType).Fields.List {
 		want = append(want, f.Names[0].Name+" "+types.ExprString(f.Type))
 	}

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/lanes"
 )
@@ -48,13 +48,13 @@ func Event[M Message](groups ...string) Route {
 func InOrder(queues ...string) Route { return Route{together: true, inOrder: slices.Clone(queues)} }
 
 func route(k Kind, t reflect.Type, command bool, queues ...string) Route {
-	return Route{kind: k, command: command, queues: slices.Clone(queues), message: t, fault: post.CheckType(k, t)}
+	return Route{kind: k, command: command, queues: slices.Clone(queues), message: t, fault: wire.CheckType(k, t)}
 }
 
 // Routed routes the messages of m's type and m's kind: as commands where x says so, else as events. It is for this
 // module's own packages, as are [Together] and [Faulty]: a type of theirs may have a kind that depends on its value.
-func Routed(x post.Inside, m Message, queues ...string) Route {
-	if post.IsNil(m) {
+func Routed(x wire.Inside, m Message, queues ...string) Route {
+	if wire.IsNil(m) {
 		return Faulty(x, errors.New("a route of no message"))
 	}
 	r := route(m.Kind(), reflect.TypeOf(m), x.Command, queues...)
@@ -65,12 +65,12 @@ func Routed(x post.Inside, m Message, queues ...string) Route {
 }
 
 // Together makes several routes one value. NewRoutes takes it for all of them.
-func Together(_ post.Inside, routes ...Route) Route {
+func Together(_ wire.Inside, routes ...Route) Route {
 	return Route{together: true, parts: slices.Clone(routes)}
 }
 
 // Faulty is no route, but an error that NewRoutes reports.
-func Faulty(_ post.Inside, err error) Route { return Route{together: true, fault: err} }
+func Faulty(_ wire.Inside, err error) Route { return Route{together: true, fault: err} }
 
 // flat returns routes with the parts of those that stand for several, and apart from them what routes say of queues.
 func flat(routes []Route) (all, queues []Route, faults []error) {
@@ -115,7 +115,7 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 			if err := storage.CheckName(q); err != nil {
 				faults = append(faults, fmt.Errorf("route of %s: %w", x.kind, err))
 			}
-			if q == post.StowedQueue { // its messages could name the bodies that documents keep
+			if q == wire.StowedQueue { // its messages could name the bodies that documents keep
 				faults = append(faults, fmt.Errorf("route of %s: queue %s: the framework uses that name; choose another one", x.kind, q))
 			}
 			if seen[q] {
@@ -214,11 +214,11 @@ func (r *Routes) queues(k Kind) ([]string, error) {
 }
 
 // routed lists all kinds, for this module's own packages.
-func (r *Routes) routed() []post.Routed {
-	var all []post.Routed
+func (r *Routes) routed() []wire.Routed {
+	var all []wire.Routed
 	for _, k := range slices.Sorted(maps.Keys(r.byKind)) {
 		x := r.byKind[k]
-		all = append(all, post.Routed{Kind: k, Message: x.message, Command: x.command, Queues: slices.Clone(x.queues)})
+		all = append(all, wire.Routed{Kind: k, Message: x.message, Command: x.command, Queues: slices.Clone(x.queues)})
 	}
 	return all
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -141,7 +141,7 @@ func TestKindOf(t *testing.T) {
 // No queue has the name under which documents keep the bodies of events: its messages could name these bodies.
 func TestTheNameOfStowedBodiesIsNoQueue(t *testing.T) {
 	t.Parallel()
-	if _, err := channel.NewRoutes(channel.Command[Order](post.StowedQueue)); err == nil || !strings.Contains(err.Error(), "choose another") {
+	if _, err := channel.NewRoutes(channel.Command[Order](wire.StowedQueue)); err == nil || !strings.Contains(err.Error(), "choose another") {
 		t.Errorf("got %v, want it refused", err)
 	}
 }
@@ -153,7 +153,7 @@ func FuzzQueueName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		routes, err := channel.NewRoutes(channel.Command[Order](name))
-		if (err == nil) != (storage.CheckName(name) == nil && name != post.StowedQueue) {
+		if (err == nil) != (storage.CheckName(name) == nil && name != wire.StowedQueue) {
 			t.Errorf("%q: got %v", name, err)
 		}
 		if err != nil && strings.ContainsAny(err.Error(), "\x00\r\x1b\x7f") {
@@ -180,7 +180,7 @@ func (s sealed) Kind() channel.Kind { return channel.Kind("test." + s.plan) }
 // One value may stand for several routes, of which some have one type. Its faults are reported with all others.
 func TestRoutesTogether(t *testing.T) {
 	t.Parallel()
-	in, command := post.Inside{}, post.Inside{Command: true}
+	in, command := wire.Inside{}, wire.Inside{Command: true}
 	routes, err := channel.NewRoutes(channel.Command[Order]("orders"), channel.Together(in,
 		channel.Routed(command, planned{"begin"}, "plans"),
 		channel.Together(in, channel.Routed(in, planned{"done"}, "mails", "bills"), channel.Together(in))))

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -77,7 +77,7 @@ func TestSendOfABadMessageSendsNothing(t *testing.T) {
 				s := limit(worldtest.OpenStore(t, worldtest.Virtual))
 				c := newChannels(t, s)
 				good := Order{Dish: strings.Repeat("x", 60<<10)}
-				for _, ctx := range []context.Context{t.Context(), post.WithHandling(t.Context(), handled(), "kitchen", c)} {
+				for _, ctx := range []context.Context{t.Context(), wire.WithHandling(t.Context(), handled(), "kitchen", c)} {
 					err := c.Send(ctx, good, test.bad, good)
 					if err == nil || !strings.Contains(err.Error(), test.want) {
 						t.Errorf("got error %v, want %q", err, test.want)
@@ -103,7 +103,7 @@ func TestSendInAHandlerDerivesIDs(t *testing.T) {
 	ids := func(send func(ctx context.Context, c *channel.Channels) error) string {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
 		c := newChannels(t, s)
-		must(t, send(post.WithHandling(t.Context(), handled(), "kitchen", c), c))
+		must(t, send(wire.WithHandling(t.Context(), handled(), "kitchen", c), c))
 		var all []string
 		for _, q := range []string{"orders", "floor"} {
 			for _, e := range worldtest.Take(t, s, q) {
@@ -144,7 +144,7 @@ func TestSendInAHandlerDerivesIDs(t *testing.T) {
 // Outside of a handler the context has no channels, and the error says what to use.
 func TestSendOutsideOfAHandler(t *testing.T) {
 	t.Parallel()
-	for _, ctx := range []context.Context{t.Context(), post.WithHandling(t.Context(), handled(), "kitchen", nil)} {
+	for _, ctx := range []context.Context{t.Context(), wire.WithHandling(t.Context(), handled(), "kitchen", nil)} {
 		if err := channel.Send(ctx, Order{}); err == nil || !strings.Contains(err.Error(), "use the method Send of your channels") {
 			t.Errorf("got error %v", err)
 		}

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/internal/contain"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -22,7 +22,7 @@ type Channels struct {
 	store  *storage.Store
 	routes *Routes
 	source string
-	outbox *post.Outbox
+	outbox *wire.Outbox
 	tracer *tracing.Tracer
 	sent   *atomic.Int64 // commands
 	spool  Spool         // nil for none
@@ -34,14 +34,14 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if store == nil || routes == nil { // the caller has not looked at an error
 		return nil, errors.New("channel: the store is nil, or the routes are: check the errors of the driver's Open and of NewRoutes")
 	}
-	if err := post.CheckSource(source); err != nil {
+	if err := wire.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
-	store, err := WithLanes(post.Inside{}, store, routes.lanes)
+	store, err := WithLanes(wire.Inside{}, store, routes.lanes)
 	if err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
-	outbox := post.NewOutbox(store, routes.queues)
+	outbox := wire.NewOutbox(store, routes.queues)
 	outbox.Routed, outbox.Source = routes.routed, source
 	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
 }
@@ -98,7 +98,7 @@ func (c *Channels) count(envelopes []Envelope) {
 }
 
 // Outbox is for this module's own packages. Its type is internal, so use a [Sender] instead.
-func (c *Channels) Outbox() *post.Outbox { return c.outbox }
+func (c *Channels) Outbox() *wire.Outbox { return c.outbox }
 
 // Tracer is for this module's own packages, too.
 func (c *Channels) Tracer() *tracing.Tracer { return c.tracer }
@@ -118,7 +118,7 @@ func NewSender[M Message](c *Channels) (*Sender[M], error) {
 
 // Send sends messages and returns when all are durable. See the package's laws on errors and repeats.
 func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
-	_, err := send(ctx, s.channels, nil, post.When{}, messages)
+	_, err := send(ctx, s.channels, nil, wire.When{}, messages)
 	return err
 }
 
@@ -130,14 +130,14 @@ func (s *Sender[M]) Send(ctx context.Context, messages ...M) error {
 // SendAt, or let the message choose its ID (see [Identified]). The message's age counts from the time of the handled
 // message plus the delay, so that a repeat has the same age. A value object's emissions count from when they are due.
 func (s *Sender[M]) SendAfter(ctx context.Context, delay time.Duration, messages ...M) error {
-	_, err := send(ctx, s.channels, nil, post.When{Delay: delay}, messages)
+	_, err := send(ctx, s.channels, nil, wire.When{Delay: delay}, messages)
 	return err
 }
 
 // SendAt sends messages that are due at a time, at most ten years ahead. Messages that were due in the past are sent at
 // once.
 func (s *Sender[M]) SendAt(ctx context.Context, t time.Time, messages ...M) error {
-	_, err := send(ctx, s.channels, nil, post.When{At: t}, messages)
+	_, err := send(ctx, s.channels, nil, wire.When{At: t}, messages)
 	return err
 }
 
@@ -173,24 +173,24 @@ func (s *Sender[M]) Cancel(ctx context.Context, id string) error {
 // atomic, both happen or neither. An error that matches [storage.LostRace] means that the document's condition failed
 // and nothing was sent.
 func (s *Sender[M]) SendWith(ctx context.Context, w storage.Write, messages ...M) (storage.ETag, error) {
-	return send(ctx, s.channels, &w, post.When{}, messages)
+	return send(ctx, s.channels, &w, wire.When{}, messages)
 }
 
 // Send sends messages of any kinds as one unit of work, and returns when all are durable. Where the store is atomic,
 // all are sent or none; see the package's laws. Messages may be those of [After] and [At].
 func (c *Channels) Send(ctx context.Context, messages ...Message) error {
-	_, err := send(ctx, c, nil, post.When{}, messages)
+	_, err := send(ctx, c, nil, wire.When{}, messages)
 	return err
 }
 
 // SendWith is [Channels.Send] that also writes a document, first, as part of the unit of work. See [Sender.SendWith].
 func (c *Channels) SendWith(ctx context.Context, w storage.Write, messages ...Message) (storage.ETag, error) {
-	return send(ctx, c, &w, post.When{}, messages)
+	return send(ctx, c, &w, wire.When{}, messages)
 }
 
 // send writes a document, unless it is nil, and sends messages that are due later, or that say themselves when they are
 // due.
-func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when post.When, messages []M) (etag storage.ETag, err error) {
+func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when wire.When, messages []M) (etag storage.ETag, err error) {
 	from := c.originOf(ctx)
 	envelopes, err := compose(from, when, messages)
 	if err != nil {
@@ -226,13 +226,13 @@ func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when po
 }
 
 // compose makes the envelopes of messages.
-func compose[M Message](from origin, when post.When, messages []M) ([]Envelope, error) {
+func compose[M Message](from origin, when wire.When, messages []M) ([]Envelope, error) {
 	now := time.Now()
 	envelopes := make([]Envelope, len(messages))
 	for i, x := range messages {
 		m := Message(x)
-		if when != (post.When{}) {
-			m = post.Wrapped{Message: m, When: when}
+		if when != (wire.When{}) {
+			m = wire.Wrapped{Message: m, When: when}
 		}
 		e, err := from.envelope(m, now)
 		if err != nil {
@@ -246,7 +246,7 @@ func compose[M Message](from origin, when post.When, messages []M) ([]Envelope, 
 // kindName names the kind of a message in an error. A message that is nil has none.
 func kindName(m Message) (name string) {
 	if contain.Do(func() { name = string(m.Kind()) }) != nil {
-		return fmt.Sprintf("%T", post.Unwrap(m))
+		return fmt.Sprintf("%T", wire.Unwrap(m))
 	}
 	return name
 }
@@ -254,7 +254,7 @@ func kindName(m Message) (name string) {
 // An origin is where messages come from.
 type origin struct {
 	source   string
-	handling *post.Handling // the message that is being handled, or nil
+	handling *wire.Handling // the message that is being handled, or nil
 	trace    Trace          // otherwise
 	priority *Priority      // of the context; nil: that of the handled message
 }
@@ -265,7 +265,7 @@ func (c *Channels) originOf(ctx context.Context) origin {
 	if p, ok := ctx.Value(priorityKey{}).(Priority); ok {
 		o.priority = &p
 	}
-	if h, ok := post.HandlingUnder(ctx); ok {
+	if h, ok := wire.HandlingUnder(ctx); ok {
 		o.handling = h
 		return o
 	}
@@ -281,9 +281,9 @@ func (o *origin) envelope(m Message, now time.Time) (Envelope, error) {
 	var e Envelope
 	var err error
 	if o.handling != nil {
-		e, err = post.ComposeUnder(o.handling, m, o.source, now)
+		e, err = wire.ComposeUnder(o.handling, m, o.source, now)
 	} else {
-		e, err = post.Compose(m, o.source, now)
+		e, err = wire.Compose(m, o.source, now)
 		e.TraceParent, e.Tenant = o.trace.Parent, o.trace.Tenant
 	}
 	if o.priority != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -335,7 +335,7 @@ func sendUnder(t testing.TB, e *channel.Envelope, group string, send func(ctx co
 	s := worldtest.OpenStore(t, worldtest.Virtual)
 	// The chain of the handled message has its own trace and tenant, which win.
 	ctx := channel.WithTrace(t.Context(), channel.Trace{Parent: "00-other-01", Tenant: "south"})
-	must(t, send(post.WithHandling(ctx, e, group, nil), senderOf[Order](t, newChannels(t, s))))
+	must(t, send(wire.WithHandling(ctx, e, group, nil), senderOf[Order](t, newChannels(t, s))))
 	ids := map[int][]string{}
 	for _, got := range worldtest.Take(t, s, "orders") {
 		if got.Correlation != "the first" || got.Causation != e.ID || got.TraceParent != "00-parent-01" || got.Tenant != "north" {
@@ -409,7 +409,7 @@ func TestHandlersContextTravels(t *testing.T) {
 func TestOwnKeyCountsInAHandlerToo(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, worldtest.Virtual)
-	ctx := post.WithHandling(t.Context(), handled(), "kitchen", nil)
+	ctx := wire.WithHandling(t.Context(), handled(), "kitchen", nil)
 	must(t, senderOf[Payment](t, newChannels(t, s)).Send(ctx, Payment{Key: "17"}))
 	if e := receivedOne(t, s, "payments"); e.ID != "17" || e.Causation != timedID || e.Correlation != "the first" {
 		t.Errorf("got %+v, want its own ID in the handled message's chain", e)
@@ -421,7 +421,7 @@ func TestHandled(t *testing.T) {
 	if _, _, ok := channel.Handled(t.Context()); ok {
 		t.Error("a message is handled outside of a handler")
 	}
-	e, group, ok := channel.Handled(post.WithHandling(t.Context(), handled(), "kitchen", nil))
+	e, group, ok := channel.Handled(wire.WithHandling(t.Context(), handled(), "kitchen", nil))
 	if !ok || group != "kitchen" || e.ID != timedID || e.Tenant != "north" || e.Data != nil {
 		t.Errorf("got %+v, %q, %v; want the message without its data", e, group, ok)
 	}

@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // A Spool keeps messages on this machine while the store is away, and sends them when it is back. Package spool has
 // one. Its methods are for this module's own packages.
 type Spool interface {
 	// Send sends envelopes by try, or keeps them, and says which. try may not be called at all.
-	Send(ctx context.Context, envelopes []post.Envelope, try func(ctx context.Context) error) (kept bool, err error)
+	Send(ctx context.Context, envelopes []wire.Envelope, try func(ctx context.Context) error) (kept bool, err error)
 
 	// Away returns an error while the store is known to be away, and nil otherwise.
 	Away() error

@@ -12,8 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -41,7 +41,7 @@ func TestMessagesCarryTheSpanOfTheirSend(t *testing.T) {
 		"while handling": func(ctx context.Context, c *channel.Channels, s *channel.Sender[Order]) error {
 			e := handled()
 			e.TraceParent = requestTrace
-			return s.Send(post.WithHandling(ctx, e, "kitchen", c), Order{})
+			return s.Send(wire.WithHandling(ctx, e, "kitchen", c), Order{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

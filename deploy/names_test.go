@@ -144,7 +144,7 @@ func usedNames(t *testing.T) used {
 			t.Fatal(err)
 		}
 		consts := constants(files)
-		ofWeb := slices.Contains([]string{"channel", "internal/post", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "storage/lanes", "spool", "host/internal/boot"}, dir)
+		ofWeb := slices.Contains([]string{"channel", "internal/wire", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "storage/lanes", "spool", "host/internal/boot"}, dir)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)

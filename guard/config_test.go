@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -91,7 +91,7 @@ func TestAQueueWithoutTheTurnIsTold(t *testing.T) {
 				g := guard.New("smtp", guard.Config{Logger: slog.New(log)})
 				ctx := handling(t, id(1), 1)
 				if turn {
-					queue, _ := post.HandlingUnder(ctx)
+					queue, _ := wire.HandlingUnder(ctx)
 					if _, err := g.Turn(ctx, worker.Consumer{Queue: queue.Queue}); err != nil {
 						t.Fatal(err)
 					}

@@ -11,14 +11,14 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/worker"
 )
 
 // handedBack is the context of a handler of a message that was handed back so often.
 func handedBack(t testing.TB, n, times int) context.Context {
 	e := channel.Envelope{ID: id(n), Kind: "test.job.v1", Time: time.Now(), HandBacks: times}
-	return post.WithDelivery(t.Context(), &e, "jobs", nil, times+1, nil)
+	return wire.WithDelivery(t.Context(), &e, "jobs", nil, times+1, nil)
 }
 
 // after returns for how long a message waits that a call's error hands back.
@@ -102,7 +102,7 @@ func TestLaw1AMessageThatAlwaysFailsEndsSoon(t *testing.T) {
 				if time.Now().Before(next) {
 					continue
 				}
-				ctx := post.WithDelivery(t.Context(), &tried, "jobs", nil, 2, nil)
+				ctx := wire.WithDelivery(t.Context(), &tried, "jobs", nil, 2, nil)
 				wait := worker.RetryDelay(tried.Attempts+1, tried.ID)
 				switch err := fleet[random.IntN(3)].Do(ctx, ends(errDown)); handlers.Judge(err).Action {
 				case handlers.TryAgain:

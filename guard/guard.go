@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/contain"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -203,14 +203,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // message is what a call is made for. Without a handler it is empty, but for a key of the program's own.
 type message struct {
-	*post.Handling
+	*wire.Handling
 	id  string // the same in all of its attempts
 	key string // of the call: see Keyed
 }
 
 func messageOf(ctx context.Context) message {
 	key, _ := ctx.Value(keyedKey{}).(string)
-	h, ok := post.HandlingUnder(ctx)
+	h, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return message{key: key}
 	}
@@ -338,7 +338,7 @@ func (c *Config) hurried(ctx, within context.Context) bool {
 		return false
 	}
 	whole := c.Timeout
-	if h, ok := post.HandlingUnder(ctx); ok && h.Limit > 0 {
+	if h, ok := wire.HandlingUnder(ctx); ok && h.Limit > 0 {
 		whole = min(whole, h.Limit)
 	}
 	return time.Duration(had) < whole/fairPart

@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -60,7 +60,7 @@ func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		after := func(id string, attempts int) context.Context {
 			e := channel.Envelope{ID: id, Kind: "test.job.v1", Time: time.Now(), Attempts: attempts}
-			return post.WithDelivery(t.Context(), &e, "jobs", nil, 2, nil)
+			return wire.WithDelivery(t.Context(), &e, "jobs", nil, 2, nil)
 		}
 		tried := func(n int) context.Context { return after(id(n), 1) }
 		g := quiet()

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -261,7 +261,7 @@ func (d *drama) play(sender *worldtest.World) (jobs int) {
 // jobOf returns the job of a message in the poison queue.
 func jobOf(t *testing.T, body []byte) (j job) {
 	t.Helper()
-	m, err := post.Decode(body)
+	m, err := wire.Decode(body)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &j)
 	}

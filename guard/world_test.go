@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -32,7 +32,7 @@ func handling(t testing.TB, id string, n int) context.Context {
 
 func handlingUnder(ctx context.Context, id string, n int) context.Context {
 	e := channel.Envelope{ID: id, Kind: "test.job.v1", Time: time.Now()}
-	return post.WithDelivery(ctx, &e, "jobs", nil, n, nil)
+	return wire.WithDelivery(ctx, &e, "jobs", nil, n, nil)
 }
 
 // ends is a call that ends with an error.

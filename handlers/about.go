@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // About lists what the registry handles. It is for this module's own packages: its type is internal.
-func (r *Registry) About() (all []post.Handled) {
+func (r *Registry) About() (all []wire.Handled) {
 	for _, queue := range r.Queues() {
 		for _, h := range r.Handlers(queue) {
-			about := post.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Form: h.form, Value: h.value, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
+			about := wire.Handled{Queue: queue, Name: h.name, Collection: h.collection, Group: h.group, View: h.view, Form: h.form, Value: h.value, Once: h.once, Turns: h.turns != nil, Standing: h.standing, Clock: h.clock}
 			if h.folder != nil {
 				about.Unrecorded = func(e *channel.Envelope) (without bool) {
 					failed := Contain(func() error { without = h.folder.idempotent(e); return nil })

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // OnClockSet adds what a worker does once the wall clock of its machine was set: messages that wait for a time may have
 // been sent with the wrong delay. It is for this module's own packages.
-func OnClockSet(_ post.Inside, r *Registry, do func(context.Context) error) {
+func OnClockSet(_ wire.Inside, r *Registry, do func(context.Context) error) {
 	r.clockSet = append(r.clockSet, do)
 }
 

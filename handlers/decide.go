@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -84,11 +84,11 @@ type declared struct {
 func (r *Registry) declare(by string, emits []channel.Message) declared {
 	d := declared{by: by, kinds: map[channel.Kind]bool{}}
 	for i, m := range emits {
-		if m = post.Unwrap(m); post.IsNil(m) {
+		if m = wire.Unwrap(m); wire.IsNil(m) {
 			r.fault("%s: emission %d of %d is nil; want a value of its type", by, i+1, len(emits))
 			continue
 		}
-		m = post.Unwrap(m)
+		m = wire.Unwrap(m)
 		k := m.Kind()
 		d.kinds[k] = true
 		r.warnOfLoss(reflect.TypeOf(m))
@@ -103,16 +103,16 @@ func (r *Registry) declare(by string, emits []channel.Message) declared {
 // user's code: it runs some.
 func (d declared) check(emissions []channel.Message) error {
 	for i, m := range emissions {
-		if post.IsNil(m) {
+		if wire.IsNil(m) {
 			return Poison("nil emission", fmt.Errorf("%s: emission %d of %d is nil", d.by, i+1, len(emissions)))
 		}
 		k := m.Kind()
 		if !d.kinds[k] {
 			return Poison("undeclared emission", fmt.Errorf("%s: it emits %s: name a value of that type in the last arguments of its registration", d.by, k))
 		}
-		err := post.CheckMessage(m)
+		err := wire.CheckMessage(m)
 		if err == nil {
-			err = post.CheckDelay(m, time.Now())
+			err = wire.CheckDelay(m, time.Now())
 		}
 		if err != nil {
 			return Poison("refused emission", fmt.Errorf("%s: emission %d of %d, %s: %w", d.by, i+1, len(emissions), k, err))
@@ -128,9 +128,9 @@ func (d declared) check(emissions []channel.Message) error {
 //   - x.Kind is the kind of the messages, where that of M depends on its value.
 //   - Two collections of one name are one, so that a worker doesn't race with itself. They must be the same in all that
 //     values.Collection.SameAs compares.
-func Fold[V any, M channel.Message](x post.Inside, r *Registry, name, queue string, c *values.Collection[V],
+func Fold[V any, M channel.Message](x wire.Inside, r *Registry, name, queue string, c *values.Collection[V],
 	key func(*channel.Envelope, M) (key string, ok bool), f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
-	if h := fold(r, name, queue, post.KindIn[M](x), c, key, f); h != nil {
+	if h := fold(r, name, queue, wire.KindIn[M](x), c, key, f); h != nil {
 		h.view, h.form, h.standing, h.clock = x.View, x.Form, x.Standing, x.Clock
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -40,7 +40,7 @@ type Delivery struct {
 }
 
 // Resolve finds the handler of a message that came from a queue, decodes the message, and finds the document it is for.
-// The envelope must have its data. Errors are those of post.Codec's Decode, and these:
+// The envelope must have its data. Errors are those of wire.Codec's Decode, and these:
 //
 //   - A kind that is known, but not to this queue, is an unknown kind.
 //   - A key that no document can have is poison.
@@ -70,7 +70,7 @@ func (r *Registry) resolve(queue string, e *channel.Envelope) (*Delivery, error)
 		return nil, err
 	}
 	d := &Delivery{Envelope: e, Message: m, Queue: queue, Handler: h}
-	if err := post.CheckMessage(m); err != nil {
+	if err := wire.CheckMessage(m); err != nil {
 		return d.keyOfRefused(), Poison(ReasonRefused, err)
 	}
 	if h.key != nil {

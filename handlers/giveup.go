@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // Attempt returns which attempt at its message a handler is: n counts from 1, and counts what a handler has refused: a
@@ -21,11 +21,11 @@ import (
 // A message may also go to the poison queue earlier, such as after three hangs. Both numbers are 0 outside of a
 // handler; most is 0 where no worker runs it. A decision has no context and no attempts: it is pure.
 func Attempt(ctx context.Context) (n, most int) {
-	h, ok := post.HandlingUnder(ctx)
+	h, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return 0, 0
 	}
-	return h.Envelope.Attempts + 1, post.MostAttempts(ctx)
+	return h.Envelope.Attempts + 1, wire.MostAttempts(ctx)
 }
 
 // Poisoned says why a message goes to the poison queue. It is also in the entry there.
@@ -71,8 +71,8 @@ func OnPoison[M channel.Message](r *Registry, f func(m M, why Poisoned) []channe
 // OnPoisonAs is [OnPoison] for this module's own packages, for messages of one queue. The program may compensate them,
 // too. x.Kind is the kind of the messages, where that of M depends on its value. f also gets the envelope, and may
 // return messages of any kind that has a route.
-func OnPoisonAs[M channel.Message](x post.Inside, r *Registry, queue string, f func(e *channel.Envelope, m M, why Poisoned) []channel.Message) {
-	compensate(r, queue, post.KindIn[M](x), f == nil, func(e *channel.Envelope, m M, why Poisoned) ([]channel.Message, error) {
+func OnPoisonAs[M channel.Message](x wire.Inside, r *Registry, queue string, f func(e *channel.Envelope, m M, why Poisoned) []channel.Message) {
+	compensate(r, queue, wire.KindIn[M](x), f == nil, func(e *channel.Envelope, m M, why Poisoned) ([]channel.Message, error) {
 		return f(e, m, why), nil
 	})
 }
@@ -82,7 +82,7 @@ func onPoison(k channel.Kind) string { return fmt.Sprintf("on poison: %s", k) }
 // compensate registers the compensation of a kind, or reports that there is none.
 func compensate[M channel.Message](r *Registry, queue string, kind channel.Kind, none bool, f func(*channel.Envelope, M, Poisoned) ([]channel.Message, error)) {
 	by, at := onPoison(kind), poisonedAt{queue, kind}
-	if err := post.RegisterAs[M](&r.codec, kind); err != nil {
+	if err := wire.RegisterAs[M](&r.codec, kind); err != nil {
 		r.fault("%s: %w", by, err)
 		return
 	}
@@ -170,9 +170,9 @@ func (r *Registry) compensate(e *channel.Envelope, why Poisoned) (sent []channel
 		messages = append(messages, more...)
 	}
 	for i, m := range messages {
-		x, err := post.ComposeCompensation(e, why.Queue, i, m, why.Last)
+		x, err := wire.ComposeCompensation(e, why.Queue, i, m, why.Last)
 		if err != nil {
-			return nil, fmt.Errorf("message %d of %d, %T: %w", i+1, len(messages), post.Unwrap(m), err)
+			return nil, fmt.Errorf("message %d of %d, %T: %w", i+1, len(messages), wire.Unwrap(m), err)
 		}
 		sent = append(sent, x)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -43,7 +43,7 @@ func TestAttempt(t *testing.T) {
 	handlers.React(w.Registry, "mails", func(ctx context.Context, _ Mail) error { note(ctx); return nil })
 	handlers.Upgrade(w.Registry, newMail)
 	w.Decide()
-	ctx := post.WithMostAttempts(t.Context(), 3)
+	ctx := wire.WithMostAttempts(t.Context(), 3)
 	for queue, e := range map[string]*channel.Envelope{
 		"mails":    envelope("a", "test.mail.v0", `{"recipient":"ada"}`),
 		"accounts": envelope("b", worldtest.AddKind, `{"to":"ada","amount":1}`),
@@ -238,7 +238,7 @@ func TestOnPoisonOfOneQueue(t *testing.T) {
 	w := newWorld(t, handlers.Config{})
 	handlers.React(w.Registry, "mails", nothing[Mail])
 	handlers.OnPoison(w.Registry, lost, Refused{})
-	handlers.OnPoisonAs(post.Inside{}, w.Registry, "mails", func(e *channel.Envelope, m Mail, why handlers.Poisoned) []channel.Message {
+	handlers.OnPoisonAs(wire.Inside{}, w.Registry, "mails", func(e *channel.Envelope, m Mail, why handlers.Poisoned) []channel.Message {
 		return []channel.Message{Add{To: m.To, Note: e.ReplyTo + " " + why.Reason}}
 	})
 	worldtest.WantErr(t, w.Registry.Err(), nil)
@@ -254,7 +254,7 @@ func TestOnPoisonOfOneQueue(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", queue, got, err, want)
 		}
 	}
-	handlers.OnPoisonAs(post.Inside{}, w.Registry, "others", func(*channel.Envelope, Mail, handlers.Poisoned) []channel.Message { return nil })
+	handlers.OnPoisonAs(wire.Inside{}, w.Registry, "others", func(*channel.Envelope, Mail, handlers.Poisoned) []channel.Message { return nil })
 	if err := w.Registry.Err(); err == nil || !strings.Contains(err.Error(), "test.mail.v1: this registry has no handler for it") {
 		t.Errorf("got error %v, want that the queue has no handler", err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -63,7 +63,7 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	totals := values.New(w.Channels, "totals", values.Config[Total]{})
-	handlers.Fold(post.Inside{}, w.Registry, "sum up", "totals", totals, anyKey(Added.Subject), func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
+	handlers.Fold(wire.Inside{}, w.Registry, "sum up", "totals", totals, anyKey(Added.Subject), func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
 		if e.Kind != m.Kind() || e.ID == "" {
 			return v, nil, fmt.Errorf("got envelope %+v", e)
 		}
@@ -143,7 +143,7 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 	}
 	count := map[string]int{}
 	for _, x := range ds {
-		e, err := post.Decode(x.Body)
+		e, err := wire.Decode(x.Body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -23,13 +23,13 @@ type Step struct {
 // Kind depends on the plan.
 func (s Step) Kind() channel.Kind { return channel.Kind("test.step." + s.Plan) }
 
-func kind(plan string) post.Inside { return post.Inside{Kind: Step{Plan: plan}.Kind(), Command: true} }
+func kind(plan string) wire.Inside { return wire.Inside{Kind: Step{Plan: plan}.Kind(), Command: true} }
 
 // newSteps is a world with two kinds of steps, each in a queue of its own.
 func newSteps(t *testing.T, cfg handlers.Config) *world {
 	t.Helper()
 	w := &world{t: t, log: worldtest.NewLog(), claims: map[*handlers.Delivery]storage.Claim{}}
-	w.World = worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), cfg, channel.Together(post.Inside{},
+	w.World = worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), cfg, channel.Together(wire.Inside{},
 		channel.Routed(kind("a"), Step{Plan: "a"}, "steps-a"), channel.Routed(kind("b"), Step{Plan: "b"}, "steps-b")))
 	return w
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/lru"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -67,7 +67,7 @@ func guardOnce[E channel.Message](store *storage.Store, group string, f func(con
 		if time.Since(born) > onceRetention {
 			return values.ErrTooOld
 		}
-		n := onceNote{table: table, group: group, content: post.HandledContent(ctx), holder: rand.Text(), retried: e.Retried}
+		n := onceNote{table: table, group: group, content: wire.HandledContent(ctx), holder: rand.Text(), retried: e.Retried}
 		var keyed bool
 		if n.key, keyed = onceKey(&e, group); keyed {
 			n.since = born.UnixMilli()

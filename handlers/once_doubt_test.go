@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -37,7 +37,7 @@ func (u *unsure) process(s *storage.Store) func(retried string) handlers.Verdict
 	return func(retried string) handlers.Verdict {
 		e := envelope(u.id, "test.added.v1", "{}")
 		e.Retried = retried
-		return handlers.Judge(guarded(post.WithHandling(u.Context(), e, "mails", nil), Added{}))
+		return handlers.Judge(guarded(wire.WithHandling(u.Context(), e, "mails", nil), Added{}))
 	}
 }
 

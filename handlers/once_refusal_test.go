@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -20,7 +20,7 @@ func TestOnceTooOld(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		id := worldtest.IDAt(time.Now(), 0)
 		run := func(id string) error {
-			return guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{})
+			return guarded(wire.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{})
 		}
 		if err := run(id); err != nil {
 			t.Fatal(err)
@@ -41,7 +41,7 @@ func TestOnceContentDiffers(t *testing.T) {
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	run := func(body string) error {
-		return guarded(post.WithHandling(t.Context(), envelope("an order", "test.added.v1", body), "mails", nil), Added{})
+		return guarded(wire.WithHandling(t.Context(), envelope("an order", "test.added.v1", body), "mails", nil), Added{})
 	}
 	if err := run(`{"to":"ada"}`); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -25,7 +25,7 @@ func once(ctx context.Context, s *storage.Store, group, id string, f func(contex
 func reaction(s *storage.Store, group string, f func(context.Context) error) func(ctx context.Context, id string) error {
 	guarded := handlers.Once(s, group, func(ctx context.Context, _ Added) error { return f(ctx) })
 	return func(ctx context.Context, id string) error {
-		return guarded(post.WithHandling(ctx, envelope(id, "test.added.v1", "{}"), group, nil), Added{})
+		return guarded(wire.WithHandling(ctx, envelope(id, "test.added.v1", "{}"), group, nil), Added{})
 	}
 }
 

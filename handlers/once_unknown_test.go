@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -24,7 +24,7 @@ func TestOnceAfterAnUnknownOutcome(t *testing.T) {
 			t.Helper()
 			e := envelope(id, "test.added.v1", "{}")
 			e.Retried, ends, runs = retried, end, 0
-			v := handlers.Judge(guarded(post.WithHandling(t.Context(), e, "mails", nil), Added{}))
+			v := handlers.Judge(guarded(wire.WithHandling(t.Context(), e, "mails", nil), Added{}))
 			if runs != wantRuns || v.Action != want || v.Action == handlers.ToPoison && v.Reason != handlers.ReasonOutcomeUnknown {
 				t.Errorf("%s: %d runs, %+v; want %d runs, action %v", what, runs, v, wantRuns, want)
 			}

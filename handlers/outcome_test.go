@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -36,7 +36,7 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, handlers.Config{})
 				things := values.New(w.Channels, "things", values.Config[map[string]any]{Initial: func(string) map[string]any { return map[string]any{} }})
-				handlers.Fold(post.Inside{}, w.Registry, "fold things", "accounts", things, anyKey(Add.Subject), func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
+				handlers.Fold(wire.Inside{}, w.Registry, "fold things", "accounts", things, anyKey(Add.Subject), func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
 					v[fmt.Sprint(m.Amount)] = true
 					switch {
 					case fail == nil && m.Amount == (bad+1)%4:

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -35,7 +35,7 @@ type Config struct {
 type Registry struct {
 	channels *channel.Channels
 	cfg      Config
-	codec    post.Codec
+	codec    wire.Codec
 	handlers map[string]map[channel.Kind]*Handler // by queue
 	folders  map[string]*folder                   // by the collection's name
 	decided  map[channel.Kind]bool
@@ -99,7 +99,7 @@ func (r *Registry) Err() error {
 
 // BeforeStart adds a check that a worker makes when its Run begins, before it receives anything. An error ends Run. It
 // is for this module's own packages.
-func (r *Registry) BeforeStart(_ post.Inside, check func(context.Context) error) {
+func (r *Registry) BeforeStart(_ wire.Inside, check func(context.Context) error) {
 	if check == nil {
 		r.fault("a check before the start is nil")
 	}
@@ -145,9 +145,9 @@ type Handler struct {
 	key        func(*channel.Envelope, any) (key string, ok bool) // of handlers that fold or take turns
 	collection string
 	view       bool
-	form       string                       // see post.Inside
+	form       string                       // see wire.Inside
 	value      reflect.Type                 // of the collection's values
-	standing   func(*channel.Envelope) bool // see post.Inside
+	standing   func(*channel.Envelope) bool // see wire.Inside
 	clock      bool                         // its fold reads the clock
 	once       bool
 	folder     *folder
@@ -200,7 +200,7 @@ func react[M channel.Message](r *Registry, name, queue string, kind channel.Kind
 
 // handling returns the context of a delivery's handler.
 func (d *Delivery) handling(ctx context.Context) context.Context {
-	return post.WithDelivery(ctx, d.Envelope, d.Queue, d.Handler.channels, d.Number, &d.doubts)
+	return wire.WithDelivery(ctx, d.Envelope, d.Queue, d.Handler.channels, d.Number, &d.doubts)
 }
 
 // ReactOnce registers a reaction whose effect should not be repeated: an e-mail, a payment. It notes each message that
@@ -242,7 +242,7 @@ func ReactOnce[E channel.Message](r *Registry, group string, f func(context.Cont
 // Upgrade registers an older type of message, which becomes a newer one when it is received. Register the newer one's
 // handlers first.
 func Upgrade[Old, New channel.Message](r *Registry, f func(Old) New) {
-	if err := post.Upgrade(&r.codec, f); err != nil {
+	if err := wire.Upgrade(&r.codec, f); err != nil {
 		r.faults = append(r.faults, err)
 	}
 }
@@ -252,7 +252,7 @@ func errLate(timeout time.Duration) error {
 }
 
 func register[M channel.Message](r *Registry, name, queue string, kind channel.Kind) *Handler {
-	if err := post.RegisterAs[M](&r.codec, kind); err != nil {
+	if err := wire.RegisterAs[M](&r.codec, kind); err != nil {
 		r.fault("%s: %w", name, err)
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -37,8 +37,8 @@ func Reply[E channel.Message](r *Registry, group string, f func(context.Context,
 
 // ReplyAs is [Reply] for this module's own packages: x.Kind is the kind of the messages, where that of M depends on its
 // value. f also gets the envelope, and may return messages of any kind that has a route.
-func ReplyAs[M channel.Message](x post.Inside, r *Registry, name, queue string, f func(ctx context.Context, e *channel.Envelope, m M) ([]channel.Message, error)) {
-	if h := reply(r, name, queue, post.KindIn[M](x), f == nil, f); h != nil {
+func ReplyAs[M channel.Message](x wire.Inside, r *Registry, name, queue string, f func(ctx context.Context, e *channel.Envelope, m M) ([]channel.Message, error)) {
+	if h := reply(r, name, queue, wire.KindIn[M](x), f == nil, f); h != nil {
 		h.standing = x.Standing
 	}
 }
@@ -64,16 +64,16 @@ func reply[M channel.Message](r *Registry, name, queue string, kind channel.Kind
 
 // compose makes the envelopes of an answer. They continue the trace of the reaction's call.
 func (d *Delivery) compose(ctx context.Context, messages []channel.Message) ([]channel.Envelope, error) {
-	handling, ok := post.HandlingUnder(ctx)
+	handling, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return nil, errors.New("handlers: a reply outside of a handler's context")
 	}
 	now, parent := time.Now(), tracing.ParentIn(ctx)
 	all := make([]channel.Envelope, len(messages))
 	for i, m := range messages {
-		e, err := post.ComposeUnder(handling, m, d.Handler.channels.Outbox().Source, now)
+		e, err := wire.ComposeUnder(handling, m, d.Handler.channels.Outbox().Source, now)
 		if err != nil {
-			return nil, fmt.Errorf("%s: message %d of %d, %T: %w", d.Handler.name, i+1, len(messages), post.Unwrap(m), err)
+			return nil, fmt.Errorf("%s: message %d of %d, %T: %w", d.Handler.name, i+1, len(messages), wire.Unwrap(m), err)
 		}
 		if parent != "" {
 			e.TraceParent = parent

@@ -12,8 +12,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -246,7 +246,7 @@ func TestReplyIsRegistered(t *testing.T) {
 	}
 	s := newSteps(t, handlers.Config{})
 	handlers.ReplyAs(kind("a"), s.Registry, "go on", "steps-a", func(_ context.Context, e *channel.Envelope, m Step) ([]channel.Message, error) {
-		return []channel.Message{post.Wrapped{Message: Step{"b", m.To}, ReplyTo: e.ID}}, nil
+		return []channel.Message{wire.Wrapped{Message: Step{"b", m.To}, ReplyTo: e.ID}}, nil
 	})
 	if err := s.Registry.Err(); err != nil {
 		t.Fatal(err)
@@ -265,7 +265,7 @@ func TestReplyIsWatched(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	began, ended := "", 0
-	w.Channels.Outbox().Watch = func(h *post.Handling, once bool) func(error) {
+	w.Channels.Outbox().Watch = func(h *wire.Handling, once bool) func(error) {
 		began = fmt.Sprint(h.Queue, " ", once)
 		return func(error) { ended++ }
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -27,7 +27,7 @@ func TestOnceForgetsOldNotes(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
 			t.Helper()
-			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
+			if err := guarded(wire.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +66,7 @@ func TestOnceForgetsNothingByAClockThatIsAhead(t *testing.T) {
 		guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 		run := func(id string) {
 			t.Helper()
-			if err := guarded(post.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
+			if err := guarded(wire.WithHandling(t.Context(), envelope(id, "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +112,7 @@ func TestOnceSweepFails(t *testing.T) {
 	var effect counted
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	for range 100 {
-		if err := guarded(post.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
+		if err := guarded(wire.WithHandling(t.Context(), envelope(channel.NewID(), "test.added.v1", "{}"), "mails", nil), Added{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +131,7 @@ func keyedWorld(t *testing.T, s *storage.Store) (effect *counted, deliver func(*
 	effect = new(counted)
 	guarded := handlers.Once(s, "mails", func(ctx context.Context, _ Added) error { return effect.do(ctx) })
 	return effect, func(e *channel.Envelope) error {
-		return guarded(post.WithHandling(t.Context(), e, "mails", nil), Added{})
+		return guarded(wire.WithHandling(t.Context(), e, "mails", nil), Added{})
 	}
 }
 
@@ -295,7 +295,7 @@ func TestNoted(t *testing.T) {
 				want(true, false, nil)
 				return nil
 			})
-			worldtest.WantErr(t, guarded(post.WithHandling(t.Context(), e, "mails", nil), Added{}), nil)
+			worldtest.WantErr(t, guarded(wire.WithHandling(t.Context(), e, "mails", nil), Added{}), nil)
 			want(true, true, nil)
 			for _, key := range notes(t, s, "mails") {
 				worldtest.WantErr(t, s.Table("once").Delete(t.Context(), "mails", key, storage.Condition{}), nil)

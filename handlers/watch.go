@@ -4,17 +4,17 @@ import (
 	"context"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
-// watched returns a reaction whose runs a test watches; see post.Outbox. Without a test it returns f.
+// watched returns a reaction whose runs a test watches; see wire.Outbox. Without a test it returns f.
 func watched[E channel.Message](r *Registry, once bool, f func(context.Context, E) error) func(context.Context, E) error {
 	watch := r.channels.Outbox().Watch
 	if watch == nil || f == nil {
 		return f
 	}
 	return func(ctx context.Context, m E) error {
-		h, ok := post.HandlingUnder(ctx)
+		h, ok := wire.HandlingUnder(ctx)
 		if !ok {
 			return f(ctx, m)
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -65,7 +65,7 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 	}
 	var ds []*handlers.Delivery
 	for _, r := range received {
-		e, err := post.Decode(r.Body)
+		e, err := wire.Decode(r.Body)
 		if err == nil {
 			err = w.Channels.Outbox().FetchBody(w.t.Context(), &e)
 		}

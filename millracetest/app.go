@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/faulttest"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -48,7 +48,7 @@ func (a *App) pass() {
 }
 
 // watch passes before and after each reaction.
-func (a *App) watch(*post.Handling, bool) (done func(error)) {
+func (a *App) watch(*wire.Handling, bool) (done func(error)) {
 	a.pass()
 	return func(error) { a.pass() }
 }

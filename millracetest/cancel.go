@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// tombstones is the table of cancelled messages, where the store finds none by its key; see internal/post.
+// tombstones is the table of cancelled messages, where the store finds none by its key; see internal/wire.
 const tombstones = "cancelled"
 
 // cancellations are what a recorder knows of delayed messages that are taken back. A deletion cancels a message if its
@@ -82,8 +82,8 @@ func (q recordedQueue) Delete(ctx context.Context, receipts []storage.Receipt) e
 func (r *recorder) noteDeleted(c claim) {
 	x := r.undone.found[c]
 	if held := r.undone.held[c]; x == nil && held != nil {
-		key := post.TombstoneKey(held.e.Kind, held.e.ID)
-		if data, ok := r.undone.tombstones[tombstoneKey{c.queue, key}]; ok && post.TakesBack(data, &held.e) {
+		key := wire.TombstoneKey(held.e.Kind, held.e.ID)
+		if data, ok := r.undone.tombstones[tombstoneKey{c.queue, key}]; ok && wire.TakesBack(data, &held.e) {
 			x = held
 		}
 	}

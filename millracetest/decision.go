@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // repeats is how often a decision is called with the same value and command. A decision that follows the order of a
@@ -76,11 +76,11 @@ func decided[V any, C channel.Message](c Case[V, C], body []byte) *Outcome[V] {
 	}
 	o.form = stored(t, "the decided value", next)
 	for i, m := range emitted {
-		if post.IsNil(m) {
+		if wire.IsNil(m) {
 			t.Fatalf("emission %d of %d is nil", i+1, len(emitted))
 		}
-		encoded(t, "an emission", post.Unwrap(m))
-		if _, err := post.Compose(m, source, time.Now()); err != nil {
+		encoded(t, "an emission", wire.Unwrap(m))
+		if _, err := wire.Compose(m, source, time.Now()); err != nil {
 			t.Errorf("emission %d of %d, %s, can't be sent: %v", i+1, len(emitted), m.Kind(), err)
 		}
 	}
@@ -182,7 +182,7 @@ func sameMessages(a, b []channel.Message) bool {
 		return false
 	}
 	for i := range a {
-		if !reflect.DeepEqual(post.Unwrap(a[i]), post.Unwrap(b[i])) || attributes(a[i]) != attributes(b[i]) {
+		if !reflect.DeepEqual(wire.Unwrap(a[i]), wire.Unwrap(b[i])) || attributes(a[i]) != attributes(b[i]) {
 			return false
 		}
 	}
@@ -191,7 +191,7 @@ func sameMessages(a, b []channel.Message) bool {
 
 // attributes tells two messages apart whose content is the same: by when they are due, and by their reply addresses.
 func attributes(m channel.Message) string {
-	w := post.Wrap(m)
+	w := wire.Wrap(m)
 	return w.When.String() + " " + w.ReplyTo
 }
 

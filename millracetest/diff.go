@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // lines splits a text.
@@ -101,23 +101,23 @@ func list(ms []channel.Message) string {
 	}
 	var b strings.Builder
 	for _, m := range ms {
-		inner := post.Unwrap(m)
+		inner := wire.Unwrap(m)
 		if inner == nil {
 			b.WriteString("nil\n")
 			continue
 		}
 		fmt.Fprintf(&b, "%s (%T)", inner.Kind(), inner)
-		switch w := post.Wrap(m); {
+		switch w := wire.Wrap(m); {
 		case w.When.String() == "":
 		case w.When.At.IsZero():
 			fmt.Fprintf(&b, " after %s", w.When)
 		default:
 			fmt.Fprintf(&b, " at %s", w.When)
 		}
-		if to := post.Wrap(m).ReplyTo; to != "" {
+		if to := wire.Wrap(m).ReplyTo; to != "" {
 			fmt.Fprintf(&b, " reply to %s", to)
 		}
-		form, err := post.EncodeBody(inner)
+		form, err := wire.EncodeBody(inner)
 		if err != nil {
 			form = []byte(err.Error())
 		}

@@ -4,7 +4,7 @@ import (
 	"sync"
 
 	"github.com/millrace-go/millrace/internal/faulttest"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -38,7 +38,7 @@ func (x *evidence) watchCall(_ *faulttest.Process, op storagetest.Op, f storaget
 }
 
 // watchReaction notes how a reaction to a message runs.
-func (x *evidence) watchReaction(h *post.Handling, once bool) (done func(error)) {
+func (x *evidence) watchReaction(h *wire.Handling, once bool) (done func(error)) {
 	key := reactionKey{h.Queue, h.Envelope.ID}
 	x.world.Tell("reaction of %s to %s begins", key.queue, key.id)
 	return func(err error) {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // document is what the laws need of a stored document of package values.
@@ -22,7 +22,7 @@ type document struct {
 type applied [18]byte
 
 // appliedOf returns how a document tells a message.
-func appliedOf(e *post.Envelope) (x applied) {
+func appliedOf(e *wire.Envelope) (x applied) {
 	id, content := sha256.Sum256([]byte(e.ID)), e.Content()
 	copy(x[:12], id[:])
 	copy(x[12:], content[:])
@@ -32,7 +32,7 @@ func appliedOf(e *post.Envelope) (x applied) {
 // A write is a document as it was written, with what was folded in that write.
 type write struct {
 	document
-	folded []post.Folded // nil: something else than messages has changed it
+	folded []wire.Folded // nil: something else than messages has changed it
 }
 
 // A history is which messages a document has applied, in their order.
@@ -47,7 +47,7 @@ type history struct {
 }
 
 // add notes a write. It is false for a blob that is no document.
-func (h *history) add(body []byte, folded []post.Folded) bool {
+func (h *history) add(body []byte, folded []wire.Folded) bool {
 	d := document{Version: math.MaxUint64}
 	switch {
 	case json.Unmarshal(body, &d) != nil || d.Version == math.MaxUint64 || d.Value == nil:

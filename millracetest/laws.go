@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 )
 
@@ -73,7 +73,7 @@ func (r *replay) checkPoison() map[sentKey]bool {
 	s := r.sim
 	held := map[sentKey]bool{}
 	for _, entry := range s.poison {
-		if e, err := post.Decode(entry.Body); err == nil {
+		if e, err := wire.Decode(entry.Body); err == nil {
 			if e.DataRef != "" {
 				e.Data = s.recorder.bodies[strings.TrimPrefix(e.DataRef, claims+"/")]
 			}

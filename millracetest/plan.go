@@ -5,7 +5,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process"
 )
 
@@ -25,7 +25,7 @@ type Agents map[string]any
 // Plan makes a program of a plan alone, for [Run] and [CrashEverywhere]. process.Open with the same name gives its
 // instances. A plan together with the program's value objects needs no Plan: make it a [Program] as it is.
 func Plan[S any](name string, plan func(*process.Plan[S]), agents Agents) Program {
-	routes, register, err := process.Alone(post.Inside{}, name, process.Version(1, plan), agents)
+	routes, register, err := process.Alone(wire.Inside{}, name, process.Version(1, plan), agents)
 	if err != nil {
 		err = fmt.Errorf("millracetest: %w", err)
 	}

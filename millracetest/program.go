@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -55,8 +55,8 @@ func (p Program) channels(s *storage.Store) (*channel.Channels, error) {
 
 // watches are what a run sees of a process beside its calls of the store. Each may be nil.
 type watches struct {
-	reaction func(h *post.Handling, once bool) (done func(error))
-	fold     func(container, key string, body []byte, messages []post.Folded)
+	reaction func(h *wire.Handling, once bool) (done func(error))
+	fold     func(container, key string, body []byte, messages []wire.Folded)
 	clock    func() time.Time
 }
 

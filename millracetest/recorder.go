@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -28,10 +28,10 @@ type recorder struct {
 	sent   []*sent                     // each message once, in the order in which they were seen first; under mu
 	lanes  map[string]string           // the queues that have lanes, by the names of the lanes
 	byID   map[sentKey]*sent           // under mu
-	timers map[string][]*post.Envelope // each copy that was sent with a delay, by queue; under mu
+	timers map[string][]*wire.Envelope // each copy that was sent with a delay, by queue; under mu
 	bodies map[string][]byte           // of claim-checked messages, by their keys; under mu
 	docs   map[docPlace]*history       // under mu
-	folded map[[32]byte][]post.Folded  // what a write folds, by a digest of it; under mu
+	folded map[[32]byte][]wire.Folded  // what a write folds, by a digest of it; under mu
 	writes int                         // of documents so far; under mu
 	seen   int                         // messages received so far; under mu
 	undone cancellations               // under mu
@@ -40,7 +40,7 @@ type recorder struct {
 // sent is a message in a queue.
 type sent struct {
 	queue     string
-	e         post.Envelope // has its data
+	e         wire.Envelope // has its data
 	copies    int           // how often it was sent
 	cancelled int           // how many of these were cancelled
 }
@@ -53,7 +53,7 @@ type sentKey struct {
 // docPlace is where a document is.
 type docPlace struct{ container, key string }
 
-// claims is the container of claim-checked bodies; see internal/post. once is the table of handlers.ReactOnce.
+// claims is the container of claim-checked bodies; see internal/wire. once is the table of handlers.ReactOnce.
 const (
 	claims = "claims"
 	once   = "once"
@@ -62,8 +62,8 @@ const (
 // record wraps a store.
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
-		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]*post.Envelope{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{}, folded: map[[32]byte][]post.Folded{}, undone: newCancellations(),
+		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]*wire.Envelope{}, bodies: map[string][]byte{},
+		docs: map[docPlace]*history{}, folded: map[[32]byte][]wire.Folded{}, undone: newCancellations(),
 	}
 	if f := r.Store.Finder(); f != nil {
 		r.finder = recordedFinder{r, f}
@@ -184,7 +184,7 @@ func (r *recorder) noteReceived(queue string, d storage.Delivery) {
 
 // message returns a message, and notes it if it isn't known; nil if it can't be decoded. r.mu is held.
 func (r *recorder) message(queue string, body []byte) *sent {
-	e, err := post.Decode(body)
+	e, err := wire.Decode(body)
 	if err != nil {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (r *recorder) noteWritten(container, key string, body []byte) {
 }
 
 // noteFolded notes what a write folds that is about to be made. Others may win the race and make another.
-func (r *recorder) noteFolded(container, key string, body []byte, messages []post.Folded) {
+func (r *recorder) noteFolded(container, key string, body []byte, messages []wire.Folded) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.folded[writeOf(container, key, body)] = messages
@@ -245,14 +245,14 @@ func (r *recorder) written() int {
 	return r.writes
 }
 
-func all(*post.Envelope) bool { return true }
+func all(*wire.Envelope) bool { return true }
 
 // waiting counts the messages of a queue that are not due, of those that some chooses. It is called with r.mu held.
-func (r *recorder) waiting(queue string, some func(*post.Envelope) bool) (n int64) {
+func (r *recorder) waiting(queue string, some func(*wire.Envelope) bool) (n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	r.timers[queue] = slices.DeleteFunc(r.timers[queue], func(e *post.Envelope) bool { return !e.Due.After(now) })
+	r.timers[queue] = slices.DeleteFunc(r.timers[queue], func(e *wire.Envelope) bool { return !e.Due.After(now) })
 	for _, e := range r.timers[queue] {
 		if some(e) {
 			n++
@@ -280,7 +280,7 @@ func (r *recorder) counts() (seen, sent int) {
 // noteRows returns the rows that may hold the note of a message's effect; see handlers.ReactOnce.
 func noteRows(group, id string) (rows []string) {
 	for _, key := range []string{
-		"t-" + post.DerivedID(id, once, group), "u-" + post.DerivedID(id, once, group), "u-" + post.DerivedID("keyed "+id, once, group),
+		"t-" + wire.DerivedID(id, once, group), "u-" + wire.DerivedID(id, once, group), "u-" + wire.DerivedID("keyed "+id, once, group),
 	} {
 		rows = append(rows, "row "+once+"/"+group+"/"+key)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/faulttest"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -32,7 +32,7 @@ type Sim struct {
 	web      *channel.Channels // disturbed
 	channels *channel.Channels // without faults
 	queues   []string          // that the program handles
-	handled  map[handledKey]post.Handled
+	handled  map[handledKey]wire.Handled
 	n        int // messages sent so far
 	expected []func(poison.Entry) bool
 	stuck    []func(plan, id string) bool
@@ -94,7 +94,7 @@ func (s *Sim) Start(p Program) {
 		s.t.Fatal(err)
 	}
 	s.recorder.divide(h.Channels())
-	s.program, s.channels, s.queues, s.handled = p, h.Channels(), h.Queues(), map[handledKey]post.Handled{}
+	s.program, s.channels, s.queues, s.handled = p, h.Channels(), h.Queues(), map[handledKey]wire.Handled{}
 	for _, x := range h.About() {
 		s.handled[handledKey{x.Queue, x.Kind}] = x
 	}
@@ -140,11 +140,11 @@ func (s *Sim) Send(messages ...channel.Message) {
 	s.started()
 	envelopes := make([]channel.Envelope, len(messages))
 	for i, m := range messages {
-		e, err := post.Compose(m, source, time.Now())
+		e, err := wire.Compose(m, source, time.Now())
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if x, ok := post.Unwrap(m).(channel.Identified); !ok || x.MessageID() == "" {
+		if x, ok := wire.Unwrap(m).(channel.Identified); !ok || x.MessageID() == "" {
 			s.n++
 			e.ID = worldtest.IDAt(e.Born(), s.n) // the same in each run of the seed
 		}
@@ -253,7 +253,7 @@ func (s *Sim) left() string {
 			s.t.Fatal(err)
 		}
 		for _, lane := range lanes {
-			later -= s.recorder.waiting(lane, func(e *post.Envelope) bool {
+			later -= s.recorder.waiting(lane, func(e *wire.Envelope) bool {
 				standing := s.handled[handledKey{q, e.Kind}].Standing
 				return slices.Contains(s.endless, q) || standing != nil && standing(e)
 			})

@@ -40,7 +40,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -273,7 +273,7 @@ func (m *Entry) read(key string, body []byte) error {
 		return errors.New("it is not the JSON of a message in the poison queue")
 	case m.Key != key:
 		return errors.New("it is not the entry that its name says")
-	case m.ID != "" && post.CheckID(m.ID) != nil, m.Kind != "" && m.Kind.Check() != nil:
+	case m.ID != "" && wire.CheckID(m.ID) != nil, m.Kind != "" && m.Kind.Check() != nil:
 		return errors.New("its ID or its kind can't be one")
 	}
 	return nil
@@ -292,8 +292,8 @@ func (p *Queue) Retry(ctx context.Context, key string) error {
 	case unreadable != nil:
 		return p.fault(key, fmt.Errorf("%w: nothing in it can be sent; discard it when you have seen what it is", unreadable))
 	}
-	packed := post.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
-	e, undecodable := post.Decode(m.Body)
+	packed := wire.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
+	e, undecodable := wire.Decode(m.Body)
 	ref := e.DataRef
 	if undecodable == nil {
 		if err := e.CheckDataRef(p.queue); err != nil {
@@ -362,7 +362,7 @@ func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) er
 	if err := p.remove(ctx, key, etag); err != nil || unreadable != nil {
 		return err
 	}
-	if e, err := post.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
+	if e, err := wire.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
 		if err := p.channels.Outbox().DeleteBody(ctx, e.DataRef); err != nil {
 			return p.fault(key, fmt.Errorf("%w: %s: %w", ErrBodyLeft, e.DataRef, err))
 		}

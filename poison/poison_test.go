@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -22,7 +22,7 @@ func receive(t *testing.T, w *worldtest.World) (storage.Delivery, channel.Envelo
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("received %d messages, %v; want one", len(ds), err)
 	}
-	e, err := post.Decode(ds[0].Body)
+	e, err := wire.Decode(ds[0].Body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/right"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -92,8 +92,8 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 	if b.Within > 0 {
 		limit = min(limit, b.Within)
 	}
-	ctx = post.WithWork(context.WithValue(ctx, agentKey{}, &b), post.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
-	if m, ok := post.HandlingUnder(ctx); ok {
+	ctx = wire.WithWork(context.WithValue(ctx, agentKey{}, &b), wire.Work{Key: b.Key, Attempts: b.Attempt - 1, HandBacks: b.HandBacks})
+	if m, ok := wire.HandlingUnder(ctx); ok {
 		m.Limit = limit
 	}
 	ctx, cancel := right.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))

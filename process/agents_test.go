@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
@@ -412,7 +412,7 @@ func begins(l *lab, b flow.Begin, ago time.Duration) {
 	l.t.Helper()
 	b.Plan, b.ID, b.Version, b.Path, b.Name, b.Key = planName, "i", 1, "01", "a", "k"
 	b.State = jsontext.Value(`{"did":[]}`)
-	e, err := post.Compose(b, "/test", time.Now().Add(-ago))
+	e, err := wire.Compose(b, "/test", time.Now().Add(-ago))
 	l.ok(err)
 	packed, err := l.app.Channels().Outbox().Pack(l.t.Context(), e)
 	l.ok(err)

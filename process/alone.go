@@ -11,14 +11,14 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
 // Alone makes a program of a plan by itself, for package millracetest: the routes that it needs, and the function that
 // registers it. agents replace those of the plan, by the names of their steps; see millracetest.Plan. Commands that the
 // plan sends go to a queue of their own, where a function of agents answers them, or nobody.
-func Alone(x post.Inside, name string, part Part, agents map[string]any) (routes []channel.Route, register func(*handlers.Registry) error, err error) {
+func Alone(x wire.Inside, name string, part Part, agents map[string]any) (routes []channel.Route, register func(*handlers.Registry) error, err error) {
 	if err := checkName(name); err != nil {
 		return nil, nil, err
 	}
@@ -101,12 +101,12 @@ func emits[C channel.Message](p *flow.Plan, h *hearing, step string, answer func
 		return
 	}
 	h.commands[kind] = &command{step, channel.Command[C](asked), answer != nil, func(r *handlers.Registry) {
-		handlers.ReplyAs(post.Inside{}, r, "answer to "+string(kind), asked, func(_ context.Context, _ *channel.Envelope, c C) ([]channel.Message, error) {
+		handlers.ReplyAs(wire.Inside{}, r, "answer to "+string(kind), asked, func(_ context.Context, _ *channel.Envelope, c C) ([]channel.Message, error) {
 			if answer == nil {
 				return nil, nil
 			}
 			m := answer(c)
-			if post.IsNil(m) {
+			if wire.IsNil(m) {
 				return nil, nil
 			}
 			if h.events[m.Kind()] == nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/lru"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -66,11 +66,11 @@ type teller struct{ *host }
 // say sends the word of a call, under the context that the call had. While the store is away, it goes on trying, also
 // when it has returned.
 func (h teller) say(ctx context.Context, m flow.Done) error {
-	handling, ok := post.HandlingUnder(ctx)
+	handling, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return errors.New("process: an agent outside of a handler's context")
 	}
-	e, err := post.ComposeUnder(handling, m, h.registry.Channels().Outbox().Source, time.Now())
+	e, err := wire.ComposeUnder(handling, m, h.registry.Channels().Outbox().Source, time.Now())
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/contain"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -126,7 +126,7 @@ func (h *host) beside(id string, before flow.Status, d flow.Instance, out []chan
 		if err != nil {
 			return nil, fmt.Errorf("process: index of %s: %w", id, err)
 		}
-		row := post.Row{Table: h.name + indexSuffix, Partition: openRows, Key: id, Data: data}
+		row := wire.Row{Table: h.name + indexSuffix, Partition: openRows, Key: id, Data: data}
 		if len(r.Lines) > 0 {
 			return append(out, row), nil
 		}

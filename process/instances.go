@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -117,7 +117,7 @@ func (x *Instances[S]) start(id string, s S) (flow.Start, error) {
 	if err := x.check(id); err != nil {
 		return flow.Start{}, err
 	}
-	if err := post.CheckMessage(s); err != nil {
+	if err := wire.CheckMessage(s); err != nil {
 		return flow.Start{}, x.wrap("start", id, err)
 	}
 	form, err := jsonform.Encode(s)
@@ -156,10 +156,10 @@ func (x *Instances[S]) Signal(ctx context.Context, id string, m channel.Message)
 	if err := x.check(id); err != nil {
 		return err
 	}
-	if post.IsNil(m) {
+	if wire.IsNil(m) {
 		return x.wrap("signal", id, errNilMessage)
 	}
-	if err := post.CheckMessage(m); err != nil {
+	if err := wire.CheckMessage(m); err != nil {
 		return x.wrap("signal", id, err)
 	}
 	body, err := jsonform.Encode(m)

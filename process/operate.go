@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -229,7 +229,7 @@ func checkID(id string) error {
 
 // ask sends a message, and remembers by what it can be recognised in the document.
 func (l *Looker) ask(ctx context.Context, a Asked, m channel.Message) (Asked, error) {
-	e, err := post.Compose(m, l.channels.Outbox().Source, time.Now().UTC())
+	e, err := wire.Compose(m, l.channels.Outbox().Source, time.Now().UTC())
 	if err != nil {
 		return a, l.wrap(a.Do, a.ID, err)
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
@@ -169,7 +169,7 @@ func TestACopyOfASignal(t *testing.T) {
 	}, func(l *lab) {
 		l.start("i")
 		m := flow.Signal{Plan: planName, ID: "i", Sort: goOn{}.Kind(), Body: jsontext.Value(`{"by":"ada"}`)}
-		e, err := post.Compose(m, "/test", time.Now())
+		e, err := wire.Compose(m, "/test", time.Now())
 		l.ok(err)
 		for range 3 {
 			packed, err := l.app.Channels().Outbox().Pack(l.t.Context(), e)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -97,7 +97,7 @@ func Ended[S any, M channel.Message](p *Plan[S], make func(Snapshot[S]) M) {
 	version := p.plan.Version
 	p.plan.Ended = func(v any, id string, s flow.Status, why string) channel.Message {
 		m := channel.Message(make(Snapshot[S]{ID: id, Version: version, Status: s, State: v.(*state[S]).value, Error: why}))
-		if post.IsNil(m) {
+		if wire.IsNil(m) {
 			panic(errNilMessage)
 		}
 		return m
@@ -307,7 +307,7 @@ var errNilMessage = errors.New("the message is nil")
 func commanding[S any, C channel.Message](f func(S) C) func(any) channel.Message {
 	return func(v any) channel.Message {
 		m := channel.Message(f(v.(*state[S]).value))
-		if post.IsNil(m) {
+		if wire.IsNil(m) {
 			panic(errNilMessage)
 		}
 		return m

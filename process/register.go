@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/lru"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/values"
 )
@@ -148,11 +148,11 @@ func instances(c *channel.Channels, plan string) *values.Collection[flow.Instanc
 		Idempotent: func(e *channel.Envelope) bool {
 			return e.Kind == start || e.Kind == done || e.Kind == alarm || e.Kind == fetched
 		},
-	}).AsIs(post.Inside{})
+	}).AsIs(wire.Inside{})
 }
 
 func (h *host) register() {
-	x := func(m channel.Message) post.Inside { return post.Inside{Kind: m.Kind(), Form: "plan"} }
+	x := func(m channel.Message) wire.Inside { return wire.Inside{Kind: m.Kind(), Form: "plan"} }
 	name := "process " + h.name
 	foldInto[flow.Start](h, x(flow.Start{Plan: h.name}), name+" start", h.name, nil)
 	foldInto[flow.Done](h, x(flow.Done{Plan: h.name}), name+" done", h.name, nil)
@@ -182,8 +182,8 @@ func (h *host) register() {
 		handlers.ReplyAs(begin, h.registry, name+" agent", queue, h.agent)
 		handlers.OnPoisonAs(begin, h.registry, queue, givenUp)
 	}
-	h.registry.BeforeStart(post.Inside{}, h.begin)
-	handlers.OnClockSet(post.Inside{}, h.registry, h.lookAgain)
+	h.registry.BeforeStart(wire.Inside{}, h.begin)
+	handlers.OnClockSet(wire.Inside{}, h.registry, h.lookAgain)
 }
 
 // Messages that are planned ahead, and that no test of a program waits for.
@@ -216,7 +216,7 @@ type named interface {
 
 // foldInto registers the handler of a kind. from, unless it is nil, tells a message its ID: its note in the document
 // has that, and so whoever sent it finds the answer.
-func foldInto[M named](h *host, x post.Inside, name, queue string, from func(m *M, id string)) {
+func foldInto[M named](h *host, x wire.Inside, name, queue string, from func(m *M, id string)) {
 	handlers.Fold(x, h.registry, name, queue, h.instances,
 		func(_ *channel.Envelope, m M) (string, bool) { return m.Subject(), true },
 		func(v flow.Instance, e *channel.Envelope, m M) (flow.Instance, []channel.Message, error) {
@@ -238,14 +238,14 @@ func registerHeard[E channel.Message](h *host, x *heard) {
 		}
 		return "", "", 0
 	}
-	handlers.OnPoisonAs(post.Inside{}, h.registry, h.name, func(e *channel.Envelope, m E, why handlers.Poisoned) []channel.Message {
+	handlers.OnPoisonAs(wire.Inside{}, h.registry, h.name, func(e *channel.Envelope, m E, why handlers.Poisoned) []channel.Message {
 		key, path, run := id(e, m)
 		if key == "" {
 			return nil
 		}
 		return lost(flow.Done{Plan: h.name, ID: key, Path: path, Run: run, Sort: x.kind}, why)
 	})
-	handlers.Fold(post.Inside{Form: "plan"}, h.registry, "process "+h.name+" hears", h.name, h.instances,
+	handlers.Fold(wire.Inside{Form: "plan"}, h.registry, "process "+h.name+" hears", h.name, h.instances,
 		func(e *channel.Envelope, m E) (string, bool) {
 			key, _, _ := id(e, m)
 			return key, key != ""

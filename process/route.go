@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -19,9 +19,9 @@ import (
 // lower-case letters, digits and single hyphens, beginning with a letter.
 func Route(plan string, agents ...string) channel.Route {
 	if err := checkName(plan); err != nil {
-		return channel.Faulty(post.Inside{}, err)
+		return channel.Faulty(wire.Inside{}, err)
 	}
-	command := post.Inside{Command: true}
+	command := wire.Inside{Command: true}
 	routes := []channel.Route{
 		channel.Routed(command, flow.Start{Plan: plan}, plan),
 		channel.Routed(command, flow.Done{Plan: plan}, plan),
@@ -36,11 +36,11 @@ func Route(plan string, agents ...string) channel.Route {
 	}
 	for i, q := range agents {
 		if slices.Contains(agents[:i], q) {
-			return channel.Faulty(post.Inside{}, fmt.Errorf("route of the plan %s names queue %s twice", plan, q))
+			return channel.Faulty(wire.Inside{}, fmt.Errorf("route of the plan %s names queue %s twice", plan, q))
 		}
 		routes = append(routes, channel.Routed(command, flow.Begin{Plan: plan, Queue: q}, q))
 	}
-	return channel.Together(post.Inside{}, routes...)
+	return channel.Together(wire.Inside{}, routes...)
 }
 
 const maxName = 40 // leaves room for the suffixes

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 type tickOf struct {
@@ -54,7 +54,7 @@ func (x *theatre) play(now time.Time, decide func(d *decision) ([]channel.Messag
 	}
 	x.doc = d.document
 	for _, m := range messages {
-		if w, ok := post.Unwrap(m).(wake); ok {
+		if w, ok := wire.Unwrap(m).(wake); ok {
 			x.wakes = append(x.wakes, w)
 		}
 	}

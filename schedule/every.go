@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -57,7 +57,7 @@ func (c Cause) byClock() bool { return c == Scheduled || c == Missing }
 // command must return soon: it is given up after five seconds. If it is given up, panics, or returns a command that
 // can't be sent, that run has failed, and the schedule goes on.
 func Every[M channel.Message](h *handlers.Registry, name string, spec Spec, command func(Tick) M, cfg Config) {
-	s := handlers.Kept(post.Inside{}, h, func() *set { return newSet(h) })
+	s := handlers.Kept(wire.Inside{}, h, func() *set { return newSet(h) })
 	j := &job{name: name, log: h.Logger()}
 	var faults []error
 	refuse := func(err error) {
@@ -85,7 +85,7 @@ func Every[M channel.Message](h *handlers.Registry, name string, spec Spec, comm
 	refuse(err)
 	j.command = func(t Tick) channel.Message { return command(t) }
 	if len(faults) > 0 {
-		h.Refuse(post.Inside{}, fmt.Errorf("schedule %s: %w", storage.Quote(name), errors.Join(faults...)))
+		h.Refuse(wire.Inside{}, fmt.Errorf("schedule %s: %w", storage.Quote(name), errors.Join(faults...)))
 		return
 	}
 	s.jobs[name] = j
@@ -103,7 +103,7 @@ func newSet(h *handlers.Registry) *set {
 	s := &set{channels: h.Channels(), jobs: map[string]*job{}}
 	var err error
 	if s.queue, err = s.channels.Routes().CommandQueue(wakeKind); err != nil {
-		h.Refuse(post.Inside{}, errors.New("schedule: the routes lack the messages of schedules: add schedule.Route() to them"))
+		h.Refuse(wire.Inside{}, errors.New("schedule: the routes lack the messages of schedules: add schedule.Route() to them"))
 		return s
 	}
 	c := documents(s.channels)
@@ -111,8 +111,8 @@ func newSet(h *handlers.Registry) *set {
 	fold(h, s, c, register.Subject, (*decision).register)
 	fold(h, s, c, order.Subject, (*decision).order)
 	fold(h, s, c, Done.Subject, func(d *decision, _ *channel.Envelope, m Done) ([]channel.Message, error) { return d.done(m) })
-	h.BeforeStart(post.Inside{}, s.announce)
-	handlers.OnClockSet(post.Inside{}, h, s.lookAgain)
+	h.BeforeStart(wire.Inside{}, s.announce)
+	handlers.OnClockSet(wire.Inside{}, h, s.lookAgain)
 	return s
 }
 
@@ -123,13 +123,13 @@ func plannedAhead(*channel.Envelope) bool { return true }
 // documents returns the collection of all schedules. The document itself knows a copy of a wake, so its record needs no
 // entry of it.
 func documents(c *channel.Channels) *values.Collection[document] {
-	return values.Keep(post.Inside{}, values.New(c, collection, values.Config[document]{Idempotent: func(e *channel.Envelope) bool { return e.Kind == wakeKind }}))
+	return values.Keep(wire.Inside{}, values.New(c, collection, values.Config[document]{Idempotent: func(e *channel.Envelope) bool { return e.Kind == wakeKind }}))
 }
 
 // fold registers the handler of a kind.
 func fold[M channel.Message](h *handlers.Registry, s *set, c *values.Collection[document], name func(M) string, decide func(*decision, *channel.Envelope, M) ([]channel.Message, error)) {
 	key := func(_ *channel.Envelope, m M) (string, bool) { return name(m), true }
-	handlers.Fold(post.Inside{Form: "schedules", Clock: true, Standing: plannedAhead}, h, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
+	handlers.Fold(wire.Inside{Form: "schedules", Clock: true, Standing: plannedAhead}, h, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
 		d := &decision{document: v, name: name(m), now: time.Now().UTC().Round(0), count: s.counter(name(m))}
 		messages, err := decide(d, e, m)
 		return d.document, messages, err
@@ -213,7 +213,7 @@ func (j *job) build(t Tick, id string) (built, error) {
 // compose makes the command and all that its methods say of it.
 func (j *job) compose(t Tick, id string) (built, error) {
 	m := j.command(t)
-	if post.IsNil(m) {
+	if wire.IsNil(m) {
 		return built{}, errors.New("the function for its commands returns nil")
 	}
 	k := m.Kind()
@@ -223,7 +223,7 @@ func (j *job) compose(t Tick, id string) (built, error) {
 	if _, err := j.queue(k); err != nil {
 		return built{}, err
 	}
-	e, err := post.Compose(m, "/"+collection, t.Due)
+	e, err := wire.Compose(m, "/"+collection, t.Due)
 	if err != nil {
 		return built{}, err
 	}
@@ -264,9 +264,9 @@ func (x entry) id(schedule string, now time.Time) string {
 	case x.Asked != "":
 		return channel.DerivedID(x.Asked, string(x.Cause), due)
 	case now.Sub(x.Due) > veryLate:
-		return post.DerivedAt(now, collection, schedule, due)
+		return wire.DerivedAt(now, collection, schedule, due)
 	}
-	return post.DerivedAt(x.Due, collection, schedule, due)
+	return wire.DerivedAt(x.Due, collection, schedule, due)
 }
 
 const veryLate = 7 * 24 * time.Hour

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // container is the one container of the file. Each of its blobs has the envelopes of one Send.
@@ -49,7 +49,7 @@ const magic = "MRSP1"
 var errDamaged = errors.New("the entry is damaged")
 
 // encode returns the blob of envelopes.
-func encode(envelopes []post.Envelope) ([]byte, error) {
+func encode(envelopes []wire.Envelope) ([]byte, error) {
 	b := append([]byte(magic), 0, 0, 0, 0)
 	for i := range envelopes {
 		one, err := envelopes[i].Encode()
@@ -65,17 +65,17 @@ func encode(envelopes []post.Envelope) ([]byte, error) {
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // decode returns the envelopes of an entry from its blob. All that can be wrong with it matches errDamaged.
-func (e *entry) decode(b []byte) ([]post.Envelope, error) {
+func (e *entry) decode(b []byte) ([]wire.Envelope, error) {
 	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic || binary.BigEndian.Uint32(b[len(magic):]) != checksum(b[len(magic)+4:]) {
 		return nil, errDamaged
 	}
-	var envelopes []post.Envelope
+	var envelopes []wire.Envelope
 	for b = b[len(magic)+4:]; len(b) > 0; {
 		size, n := binary.Uvarint(b)
 		if n <= 0 || size > uint64(len(b)-n) {
 			return nil, errDamaged
 		}
-		one, err := post.Decode(b[n : n+int(size)])
+		one, err := wire.Decode(b[n : n+int(size)])
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errDamaged, err)
 		}

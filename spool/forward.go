@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/storecall"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -220,7 +220,7 @@ var errNothing = errors.New("nothing is left to send")
 
 // send sends entries as one unit of work, and removes them from the file once the store has acknowledged them.
 func (s *forwarder) send(ctx context.Context, entries []*entry) error {
-	var envelopes []post.Envelope
+	var envelopes []wire.Envelope
 	var good []*entry
 	for _, e := range entries {
 		some, err := s.read(ctx, e)
@@ -252,7 +252,7 @@ func (s *forwarder) send(ctx context.Context, entries []*entry) error {
 var errFile = errors.New("the file of the spool can't be read")
 
 // read returns the envelopes of an entry. It forgets one that is no longer in the file, and sets a damaged one aside.
-func (s *forwarder) read(ctx context.Context, e *entry) ([]post.Envelope, error) {
+func (s *forwarder) read(ctx context.Context, e *entry) ([]wire.Envelope, error) {
 	limited, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
 	b, err := s.blobs.Get(limited, e.key(), "")

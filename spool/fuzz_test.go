@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // sealed returns a blob whose checksum is right.
@@ -18,7 +18,7 @@ func sealed(content []byte) []byte {
 // Whatever is behind a right checksum, an entry is read as it was kept, or it is damaged and stays in the file.
 func FuzzEntry(f *testing.F) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	two, err := encode([]post.Envelope{
+	two, err := encode([]wire.Envelope{
 		{ID: "order-1", Source: "/web", Kind: "buy-ticket", Time: at, Data: []byte(`{"n":1}`)},
 		{ID: "order-2", Source: "/web", Kind: "buy-ticket", Time: at, Due: at.Add(time.Hour), Tenant: "a", Data: []byte(`{}`)},
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/storecall"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -88,7 +88,7 @@ type Spool struct {
 	cfg      Config
 	path     string
 	channels *channel.Channels
-	outbox   *post.Outbox
+	outbox   *wire.Outbox
 	local    *storage.Store
 	blobs    *storage.Blobs
 	lock     *lock       // nil in tests
@@ -199,7 +199,7 @@ func isAway(err error) bool {
 }
 
 // Send implements channel.Spool. A spool that takes nothing is as none.
-func (s *Spool) Send(ctx context.Context, envelopes []post.Envelope, try func(ctx context.Context) error) (kept bool, err error) {
+func (s *Spool) Send(ctx context.Context, envelopes []wire.Envelope, try func(ctx context.Context) error) (kept bool, err error) {
 	tried := s.Waiting() == 0
 	if tried {
 		err = s.attempt(ctx, try)
@@ -244,7 +244,7 @@ var (
 )
 
 // keep writes envelopes to the file. On nil they are durable there.
-func (s *Spool) keep(ctx context.Context, envelopes []post.Envelope) error {
+func (s *Spool) keep(ctx context.Context, envelopes []wire.Envelope) error {
 	queues, err := s.outbox.QueuesOf(envelopes)
 	if err != nil {
 		return err

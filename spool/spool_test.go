@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -305,7 +305,7 @@ func TestLaw4HandlersDoNotSpool(t *testing.T) {
 		w.start(Config{}, nil)
 		w.mood.Store(away)
 		parent := worldtest.Envelope("parent", note{"a"})
-		ctx := post.WithHandling(t.Context(), &parent, notes, nil)
+		ctx := wire.WithHandling(t.Context(), &parent, notes, nil)
 		if spooled, err := w.send(ctx, 1); spooled || !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("spooled %v, error %v; want the store's error", spooled, err)
 		}

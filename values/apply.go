@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/contain"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -122,7 +122,7 @@ type unit[V any] struct {
 	rows    map[string][]byte // of messages that may have left the window; a nil value: no row
 
 	applied   int                // how many changes are new to the document
-	folded    []post.Folded      // the same, for whoever watches; see post.Outbox
+	folded    []wire.Folded      // the same, for whoever watches; see wire.Outbox
 	emits     []channel.Envelope // what those changes emit
 	beside    *storage.Rows      // what those changes put beside the document
 	noted     []pending          // the same, to be written as pending; stow fills them in
@@ -296,13 +296,13 @@ func (u *unit[V]) apply(i int, x entry) error {
 	}
 	sent := 0
 	for j, m := range emissions {
-		if r, ok := m.(post.Row); ok {
+		if r, ok := m.(wire.Row); ok {
 			u.put(r)
 			continue
 		}
-		x, err := post.ComposeEmission(e, u.changes[i].Group, j, m, u.c.Source(u.key), u.key, u.now)
+		x, err := wire.ComposeEmission(e, u.changes[i].Group, j, m, u.c.Source(u.key), u.key, u.now)
 		if err != nil {
-			return fmt.Errorf("emission %d of %d, %T: %w", j+1, len(emissions), post.Unwrap(m), err)
+			return fmt.Errorf("emission %d of %d, %T: %w", j+1, len(emissions), wire.Unwrap(m), err)
 		}
 		sent++
 		d.emitted++
@@ -319,7 +319,7 @@ func (u *unit[V]) apply(i int, x entry) error {
 	}
 	u.applied++
 	if o := u.c.channels.Outbox(); o.Folded != nil {
-		u.folded = append(u.folded, post.Folded{ID: x.id, Content: x.content, At: o.Now()})
+		u.folded = append(u.folded, wire.Folded{ID: x.id, Content: x.content, At: o.Now()})
 	}
 	return nil
 }
@@ -331,13 +331,13 @@ func (u *unit[V]) order(x *channel.Envelope) {
 		return
 	}
 	d := u.doc
-	x.SetPrevious(queues, func(q string) post.Stamp { return d.ordered[q] })
+	x.SetPrevious(queues, func(q string) wire.Stamp { return d.ordered[q] })
 	last := maps.Clone(d.ordered)
 	if last == nil {
-		last = map[string]post.Stamp{}
+		last = map[string]wire.Stamp{}
 	}
 	for _, q := range queues {
-		last[q] = post.Stamp{Sequence: x.Sequence, At: x.Time.UnixMilli()}
+		last[q] = wire.Stamp{Sequence: x.Sequence, At: x.Time.UnixMilli()}
 	}
 	d.ordered = last
 }

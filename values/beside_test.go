@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -23,7 +23,7 @@ func TestRowsBesideTheDocument(t *testing.T) {
 			x := p.change(id, 1)
 			return values.Change[Account]{Envelope: x.Envelope, Fold: func(v Account) (Account, []channel.Message, error) {
 				v.Balance++
-				return v, []channel.Message{post.Row{Table: "shown", Partition: "open", Key: "k", Data: fmt.Append(nil, n)}}, nil
+				return v, []channel.Message{wire.Row{Table: "shown", Partition: "open", Key: "k", Data: fmt.Append(nil, n)}}, nil
 			}}
 		}
 		for i := range 5 * window {

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/lru"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -146,7 +146,7 @@ func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collect
 
 // AsIs is for this module's own packages: the values of the collection always come back from JSON as they are, or as
 // what their folds take for the same. So no fold needs to look. It returns the collection.
-func (c *Collection[V]) AsIs(post.Inside) *Collection[V] {
+func (c *Collection[V]) AsIs(wire.Inside) *Collection[V] {
 	c.asIs = true
 	return c
 }
@@ -156,7 +156,7 @@ var kept = []string{"claims", "counters", "gates", "guards", "lanes", "leases", 
 
 // Keep is for this module's own packages: the collection has one of the names that the framework keeps for itself. It
 // returns the collection.
-func Keep[V any](_ post.Inside, c *Collection[V]) *Collection[V] {
+func Keep[V any](_ wire.Inside, c *Collection[V]) *Collection[V] {
 	c.keeps = true
 	return c
 }

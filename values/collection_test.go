@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -194,7 +194,7 @@ func TestNamesThatTheFrameworkKeeps(t *testing.T) {
 			if err := c.Check(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "none of claims, counters, ") {
 				t.Errorf("name %q: got %v, want the names that the framework keeps", name, err)
 			}
-			if err := values.Keep(post.Inside{}, c).Check(); err != nil {
+			if err := values.Keep(wire.Inside{}, c).Check(); err != nil {
 				t.Errorf("name %q, of the framework itself: got %v", name, err)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,7 +23,7 @@ type document[V any] struct {
 	version uint64         // messages applied
 	emitted uint64         // messages emitted
 	record  record
-	ordered map[string]post.Stamp // the last emission to each queue in order; it doesn't change, but is replaced
+	ordered map[string]wire.Stamp // the last emission to each queue in order; it doesn't change, but is replaced
 	pending []pending
 	etag    storage.ETag // "" before the first write
 	size    int          // of the stored form; 0 before the first write
@@ -47,7 +47,7 @@ type stored struct {
 	Version uint64 `json:"version"`
 	Emitted uint64 `json:"emitted,omitzero"`
 
-	Ordered map[string]post.Stamp `json:"ordered,omitempty"`
+	Ordered map[string]wire.Stamp `json:"ordered,omitempty"`
 
 	Value     jsontext.Value `json:"value"`
 	Applied   []byte         `json:"applied,omitempty"` // see record

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -264,7 +264,7 @@ func TestMessagesFromElsewhereHaveAnAge(t *testing.T) {
 		}
 		foreign := func(id, more string) error {
 			body := `{"specversion":"1.0","id":"` + id + `","source":"/x","type":"test.add.v1",` + more + `"data":{"to":"","amount":1}}`
-			e, err := post.Decode([]byte(body))
+			e, err := wire.Decode([]byte(body))
 			if err != nil {
 				t.Fatal(err)
 			}

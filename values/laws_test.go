@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -63,7 +63,7 @@ func TestContentIsKindAndMeaning(t *testing.T) {
 		p := newProcess(t, s, values.Config[Account]{})
 		id := newID()
 		foreign := `{"specversion": "1.0", "id": "` + id + `", "source": "/x", "type": "test.add.v1", "data": { "to": "", "amount": 1, "note": "a\u003cb \"c\"" } }`
-		e, err := post.Decode([]byte(foreign))
+		e, err := wire.Decode([]byte(foreign))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestContentIsKindAndMeaning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := post.Decode(body)
+		back, err := wire.Decode(body)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -108,7 +108,7 @@ func (u *unit[V]) age(committed int) *storage.Rows {
 }
 
 // put adds a row to those that are put beside the document. A later one of the same key takes the place of an earlier.
-func (u *unit[V]) put(r post.Row) {
+func (u *unit[V]) put(r wire.Row) {
 	if u.beside == nil {
 		u.beside = &storage.Rows{Table: r.Table, Partition: r.Partition}
 	}

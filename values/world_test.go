@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -130,7 +130,7 @@ func (p *process) receive(ctx context.Context) ([]values.Change[Account], error)
 	}
 	changes := make([]values.Change[Account], len(ds))
 	for i, d := range ds {
-		e, err := post.Decode(d.Body)
+		e, err := wire.Decode(d.Body)
 		if err != nil {
 			p.t.Fatal(err)
 		}

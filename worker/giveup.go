@@ -8,8 +8,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -138,7 +138,7 @@ func isRefused(err error) bool {
 // Messages that can't be sent are such a reason.
 func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, made []channel.Envelope, failed error) (uncompensated, err error) {
 	outbox := s.registry.Channels().Outbox()
-	var packed post.Packed
+	var packed wire.Packed
 	if failed == nil && len(made) > 0 {
 		packed, err = outbox.Pack(ctx, made...)
 		var store *storage.Error

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
@@ -59,7 +59,7 @@ type task struct {
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
-	handling, cutOff := context.WithCancelCause(post.WithMostAttempts(base, with.cfg.MaxAttempts))
+	handling, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
 	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),

@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -103,7 +103,7 @@ func (v *victim) ends(t *testing.T, queue string, bodies ...[]byte) {
 	undecodable := map[string]bool{}
 	for i, body := range bodies {
 		messages[i].Body = body
-		if _, err := post.Decode(body); err != nil {
+		if _, err := wire.Decode(body); err != nil {
 			undecodable[string(body)] = true
 		}
 	}

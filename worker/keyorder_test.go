@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -93,8 +93,8 @@ func event(to string, sequence, previous int, at time.Time) channel.Envelope {
 	e := worldtest.Envelope(worldtest.IDAt(time.Now(), sequence), Added{To: to, Balance: sequence})
 	e.Source, e.Sequence = "/accounts/"+to, uint64(sequence)
 	if previous >= 0 {
-		e.SetPrevious([]string{"audits"}, func(string) post.Stamp {
-			return post.Stamp{Sequence: uint64(previous), At: at.UnixMilli()}
+		e.SetPrevious([]string{"audits"}, func(string) wire.Stamp {
+			return wire.Stamp{Sequence: uint64(previous), At: at.UnixMilli()}
 		})
 	}
 	return e

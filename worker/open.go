@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // opener decodes received messages and finds their handlers.
@@ -54,7 +54,7 @@ func (o *opener) mayBeGivenUp(m *message) bool {
 func (o *opener) suspicious(m *message) bool { return m.silentDeliveries >= o.suspectAt }
 
 func (o *opener) decode(m *message) (err error) {
-	if m.envelope, err = post.Decode(m.body); err != nil {
+	if m.envelope, err = wire.Decode(m.body); err != nil {
 		return handlers.Poison(handlers.ReasonUndecodable, err)
 	}
 	m.discardForgedHistory()

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -330,7 +330,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range ds {
-			if e, err := post.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks+1 != d.Deliveries {
+			if e, err := wire.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks+1 != d.Deliveries {
 				t.Errorf("handed back: got %+v after %d deliveries, %v", e, d.Deliveries, err)
 			}
 		}
@@ -364,7 +364,7 @@ func TestDrainTimeout(t *testing.T) {
 		}
 		worldtest.Want(t, "handed back", len(ds), 2)
 		for _, d := range ds {
-			if e, err := post.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
+			if e, err := wire.Decode(d.Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
 				t.Errorf("handed back: got %+v, %v", e, err)
 			}
 		}
@@ -393,7 +393,7 @@ func TestStuckHandler(t *testing.T) {
 		if err != nil || len(ds) != 1 {
 			t.Fatalf("got %d messages, %v", len(ds), err)
 		}
-		if e, err := post.Decode(ds[0].Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
+		if e, err := wire.Decode(ds[0].Body); err != nil || e.Attempts != 0 || e.HandBacks != 1 {
 			t.Errorf("handed back: got %+v, %v", e, err)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -131,7 +131,7 @@ func TestSettlerAlone(t *testing.T) {
 		for _, d := range batch.Deliveries {
 			m := &message{queue: g.queue, body: d.Body, deliveries: d.Deliveries, calls: newCallLock(), receipt: d.Receipt, owned: batch.Since}
 			var err error
-			if m.envelope, err = post.Decode(d.Body); err != nil {
+			if m.envelope, err = wire.Decode(d.Body); err != nil {
 				t.Fatal(err)
 			}
 			var e errand

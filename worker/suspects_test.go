@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -301,7 +301,7 @@ func TestStopBesideASuspect(t *testing.T) {
 			t.Fatalf("left: got %d messages, %v; want both", len(ds), err)
 		}
 		for _, d := range ds {
-			e, err := post.Decode(d.Body)
+			e, err := wire.Decode(d.Body)
 			want := map[string][2]int{"suspect": {5, 1}, "fresh": {1, 0}}[e.ID] // deliveries, this one included; hand-backs
 			if err != nil || d.Deliveries != want[0] || e.HandBacks != want[1] || e.Attempts != 0 {
 				t.Errorf("%s: got %d deliveries, %d hand-backs, %d attempts, %v", e.ID, d.Deliveries, e.HandBacks, e.Attempts, err)

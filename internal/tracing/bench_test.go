@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // BenchmarkSpans measures all spans of one message that is sent, decided and committed, beside the work itself.
@@ -20,7 +20,7 @@ func BenchmarkSpans(b *testing.B) {
 		"sampled":     sdk.NewTracerProvider(),
 	} {
 		b.Run(name, func(b *testing.B) {
-			tr, o, envelopes, d := tracing.New(provider), outbox(), []post.Envelope{{ID: "1", Kind: "order"}}, delivery(time.Now())
+			tr, o, envelopes, d := tracing.New(provider), outbox(), []wire.Envelope{{ID: "1", Kind: "order"}}, delivery(time.Now())
 			ctx, batch := b.Context(), make([]tracing.Span, 1)
 			b.ReportAllocs()
 			for b.Loop() {

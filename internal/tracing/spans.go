@@ -10,7 +10,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // These attributes are the framework's own.
@@ -26,7 +26,7 @@ func system() attribute.KeyValue { return semconv.MessagingSystemKey.String("mil
 
 // Send starts the span of sending envelopes, and makes it their parent. It goes on with the span of the context, or
 // else with the traceparent that they have.
-func (t *Tracer) Send(ctx context.Context, outbox *post.Outbox, envelopes []post.Envelope) (context.Context, Span) {
+func (t *Tracer) Send(ctx context.Context, outbox *wire.Outbox, envelopes []wire.Envelope) (context.Context, Span) {
 	tracer := t.get()
 	if tracer == nil || len(envelopes) == 0 {
 		return ctx, nil
@@ -57,7 +57,7 @@ func (t *Tracer) Send(ctx context.Context, outbox *post.Outbox, envelopes []post
 }
 
 // about describes a message.
-func about(e *post.Envelope) []attribute.KeyValue {
+func about(e *wire.Envelope) []attribute.KeyValue {
 	var attrs []attribute.KeyValue
 	if e.ID != "" { // it is decodable
 		attrs = append(attrs, semconv.MessagingMessageID(e.ID), attrKind.String(string(e.Kind)))
@@ -78,7 +78,7 @@ type Delivery struct {
 }
 
 // Process starts the span of a delivery. It makes the span of the wait before it, too.
-func (t *Tracer) Process(e *post.Envelope, d Delivery) Span {
+func (t *Tracer) Process(e *wire.Envelope, d Delivery) Span {
 	tracer := t.get()
 	if tracer == nil {
 		return nil
@@ -111,7 +111,7 @@ func (t *Tracer) Process(e *post.Envelope, d Delivery) Span {
 }
 
 // waitsSince returns when the message began to wait. Two clocks may differ, so it is not after the handling begins.
-func (d Delivery) waitsSince(e *post.Envelope) time.Time {
+func (d Delivery) waitsSince(e *wire.Envelope) time.Time {
 	since := d.Sent
 	if e.Time.After(since) && e.Time.Sub(since) < time.Second { // a store may keep whole seconds
 		since = e.Time

@@ -15,9 +15,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/millrace-go/millrace/internal/post"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 const (
@@ -25,8 +25,8 @@ const (
 	unsampled = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 )
 
-func outbox() *post.Outbox {
-	return post.NewOutbox(nil, func(k post.Kind) ([]string, error) {
+func outbox() *wire.Outbox {
+	return wire.NewOutbox(nil, func(k wire.Kind) ([]string, error) {
 		switch k {
 		case "unrouted":
 			return nil, errors.New("no route")
@@ -45,7 +45,7 @@ func delivery(began time.Time) tracing.Delivery {
 func TestNoProviderNoCost(t *testing.T) { // not parallel: it counts allocations and sets the global provider
 	global := tracing.New(nil)
 	use := func(tr *tracing.Tracer) tracing.Span {
-		ctx, envelopes := t.Context(), []post.Envelope{{ID: "1", Kind: "order", TraceParent: sampled}}
+		ctx, envelopes := t.Context(), []wire.Envelope{{ID: "1", Kind: "order", TraceParent: sampled}}
 		o, d := outbox(), delivery(time.Now())
 		var made tracing.Span
 		allocs := testing.AllocsPerRun(100, func() {
@@ -80,22 +80,22 @@ func TestNoProviderNoCost(t *testing.T) { // not parallel: it counts allocations
 func TestSpansOfASend(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		kinds           []post.Kind
+		kinds           []wire.Kind
 		span            string
 		queue, id, many string
 	}{
-		"one message":         {[]post.Kind{"order"}, "send orders", "orders", "0", ""},
-		"several of a queue":  {[]post.Kind{"order", "order"}, "send orders", "orders", "", "2"},
-		"an event of two":     {[]post.Kind{"event"}, "send", "", "0", ""},
-		"a mixture":           {[]post.Kind{"order", "event"}, "send", "", "", "2"},
-		"a kind has no route": {[]post.Kind{"unrouted"}, "send", "", "0", ""},
+		"one message":         {[]wire.Kind{"order"}, "send orders", "orders", "0", ""},
+		"several of a queue":  {[]wire.Kind{"order", "order"}, "send orders", "orders", "", "2"},
+		"an event of two":     {[]wire.Kind{"event"}, "send", "", "0", ""},
+		"a mixture":           {[]wire.Kind{"order", "event"}, "send", "", "", "2"},
+		"a kind has no route": {[]wire.Kind{"unrouted"}, "send", "", "0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := tracingtest.New(t)
-			var envelopes []post.Envelope
+			var envelopes []wire.Envelope
 			for i, k := range c.kinds {
-				envelopes = append(envelopes, post.Envelope{ID: fmt.Sprint(i), Kind: k, TraceParent: sampled})
+				envelopes = append(envelopes, wire.Envelope{ID: fmt.Sprint(i), Kind: k, TraceParent: sampled})
 			}
 			ctx, span := tracing.New(r.Provider).Send(t.Context(), outbox(), envelopes)
 			tracing.End(span, nil)
@@ -125,7 +125,7 @@ func TestAnUnsampledTraceStaysUnsampled(t *testing.T) {
 	t.Parallel()
 	r := tracingtest.New(t)
 	tr := tracing.New(r.Provider)
-	envelopes := []post.Envelope{{ID: "1", Kind: "order", TraceParent: unsampled}}
+	envelopes := []wire.Envelope{{ID: "1", Kind: "order", TraceParent: unsampled}}
 	ctx, span := tr.Send(t.Context(), outbox(), envelopes)
 	process := tr.Process(&envelopes[0], delivery(time.Now()))
 	called, call := tr.Call(ctx, process, "decide stock")
@@ -149,17 +149,17 @@ func TestTheWaitIsNotNegative(t *testing.T) {
 	began := time.Date(2026, 3, 1, 12, 0, 10, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return began.Add(-d) }
 	for name, c := range map[string]struct {
-		e    post.Envelope
+		e    wire.Envelope
 		sent time.Time
 		want time.Time
 	}{
-		"sent":                       {post.Envelope{Time: ago(5 * time.Second)}, ago(5 * time.Second), ago(5 * time.Second)},
-		"whole seconds":              {post.Envelope{Time: ago(4500 * time.Millisecond)}, ago(5 * time.Second), ago(4500 * time.Millisecond)},
-		"made long before":           {post.Envelope{Time: ago(time.Hour)}, ago(5 * time.Second), ago(5 * time.Second)},
-		"the maker's clock is ahead": {post.Envelope{Time: ago(-time.Hour)}, ago(5 * time.Second), ago(5 * time.Second)},
-		"the store's clock is ahead": {post.Envelope{Time: ago(5 * time.Second)}, ago(-time.Minute), began},
-		"due":                        {post.Envelope{Time: ago(time.Hour), Due: ago(time.Second)}, ago(time.Hour), ago(time.Second)},
-		"no time at all":             {post.Envelope{}, time.Time{}, began},
+		"sent":                       {wire.Envelope{Time: ago(5 * time.Second)}, ago(5 * time.Second), ago(5 * time.Second)},
+		"whole seconds":              {wire.Envelope{Time: ago(4500 * time.Millisecond)}, ago(5 * time.Second), ago(4500 * time.Millisecond)},
+		"made long before":           {wire.Envelope{Time: ago(time.Hour)}, ago(5 * time.Second), ago(5 * time.Second)},
+		"the maker's clock is ahead": {wire.Envelope{Time: ago(-time.Hour)}, ago(5 * time.Second), ago(5 * time.Second)},
+		"the store's clock is ahead": {wire.Envelope{Time: ago(5 * time.Second)}, ago(-time.Minute), began},
+		"due":                        {wire.Envelope{Time: ago(time.Hour), Due: ago(time.Second)}, ago(time.Hour), ago(time.Second)},
+		"no time at all":             {wire.Envelope{}, time.Time{}, began},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +179,7 @@ func TestAMessageWithoutATraceBeginsOne(t *testing.T) {
 	t.Parallel()
 	for _, parent := range []string{"", "00-trace-01", "00-00000000000000000000000000000000-b7ad6b7169203331-01", sampled + "-more"} {
 		r := tracingtest.New(t)
-		tracing.End(tracing.New(r.Provider).Process(&post.Envelope{ID: "1", TraceParent: parent}, delivery(time.Now())), nil)
+		tracing.End(tracing.New(r.Provider).Process(&wire.Envelope{ID: "1", TraceParent: parent}, delivery(time.Now())), nil)
 		if got := r.One("process orders"); len(r.Spans()) != 1 || got.Parent.IsValid() || len(got.Links) != 0 || !got.SpanContext.IsValid() {
 			t.Errorf("traceparent %q: got %+v, want a trace of its own", parent, got)
 		}
@@ -192,7 +192,7 @@ func TestADeliveryThatIsRepeated(t *testing.T) {
 	r := tracingtest.New(t)
 	d := delivery(time.Now())
 	d.Number = 3
-	tracing.End(tracing.New(r.Provider).Process(&post.Envelope{ID: "1", Correlation: "0", Kind: "order", Attempts: 2, TraceParent: sampled}, d), nil)
+	tracing.End(tracing.New(r.Provider).Process(&wire.Envelope{ID: "1", Correlation: "0", Kind: "order", Attempts: 2, TraceParent: sampled}, d), nil)
 	got := r.One("process orders")
 	for key, want := range map[string]string{
 		"messaging.operation.type": "process", "messaging.message.id": "1", "messaging.message.conversation_id": "0", "messaging.client.id": "w1",
@@ -215,7 +215,7 @@ func TestOneCommitOfManyMessages(t *testing.T) {
 	tr := tracing.New(r.Provider)
 	var batch []tracing.Span
 	for _, parent := range []string{unsampled, "", "", sampled} {
-		batch = append(batch, tr.Process(&post.Envelope{ID: "1", Attempts: 1, TraceParent: parent}, delivery(time.Now())))
+		batch = append(batch, tr.Process(&wire.Envelope{ID: "1", Attempts: 1, TraceParent: parent}, delivery(time.Now())))
 	}
 	_, commit := tr.Commit(tracing.WithBatch(context.Background(), batch), "stock", 4)
 	tracing.End(commit, nil)

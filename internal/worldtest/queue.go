@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -19,7 +19,7 @@ const (
 
 // Envelope makes an envelope that a worker could receive.
 func Envelope(id string, m channel.Message) channel.Envelope {
-	body, err := post.EncodeBody(m)
+	body, err := wire.EncodeBody(m)
 	if err != nil {
 		panic(err)
 	}
@@ -40,7 +40,7 @@ func Take(t testing.TB, s *storage.Store, queue string) []channel.Envelope {
 		}
 		var done []storage.Receipt
 		for _, d := range ds {
-			e, err := post.Decode(d.Body)
+			e, err := wire.Decode(d.Body)
 			if err != nil {
 				t.Fatal(err)
 			}

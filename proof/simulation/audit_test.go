@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
@@ -180,7 +180,7 @@ func (a *auditor) poison(ctx context.Context, decided map[string]int) {
 
 // padded reports that a message was too large for a queue. Other checks say whether it had its effect.
 func (a *auditor) padded(entry poison.Entry) bool {
-	e, err := post.Decode(entry.Body)
+	e, err := wire.Decode(entry.Body)
 	return err == nil && e.DataRef != ""
 }
 

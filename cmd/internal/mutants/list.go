@@ -42,7 +42,7 @@ func promises() []mutant {
 		},
 		{
 			name: "an emission has a random ID",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "		e.derive(parent, born, parts...)\n",
 			new:  "		e.ID = NewID() + parts[0][:0]\n",
 			by:   "values", // repeats come from the document, so only two workers that decide the same event make two of it
@@ -56,7 +56,7 @@ func promises() []mutant {
 		},
 		{
 			name: "an emission that is due later is sent at once",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "	born := parent.Born()\n	if !e.Due.IsZero() {\n",
 			new:  "	e.Due = time.Time{}\n	born := parent.Born()\n	if !e.Due.IsZero() {\n",
 		},
@@ -93,7 +93,7 @@ func promises() []mutant {
 		},
 		{
 			name: "what two groups make of an event has the same ID",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "	if group != \"\" {\n",
 			new:  "	if group == \"?\" {\n",
 			by:   "values", // in the simulation only one of the two emits
@@ -292,7 +292,7 @@ func promises() []mutant {
 		},
 		{
 			name: "a compensation has new IDs each time",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "		e.ID = DerivedID(parent.ID, \"poison\", queue, string(content[:]), strconv.Itoa(n))\n",
 			new:  "		e.ID = NewID() + string(content[:0])\n",
 			by:   "worker",
@@ -322,13 +322,13 @@ func promises() []mutant {
 		},
 		{
 			name: "what a reaction sends has a new ID each time",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "		e.derive(h.origin(), born, \"sent by\", h.Queue, content, strconv.Itoa(h.CountSent(content)))\n",
 			new:  "		e.ID = NewID() + strconv.Itoa(h.CountSent(content))[:0]\n",
 		},
 		{
 			name: "what an agent sends has a new ID in each attempt",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "	if h.work.Key == \"\" {\n		return &h.Envelope",
 			new:  "	if true {\n		return &h.Envelope",
 			by:   "process",

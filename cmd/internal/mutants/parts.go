@@ -357,7 +357,7 @@ func parts() []mutant {
 		},
 		{
 			name: "a message that a handler has had is cancelled",
-			file: "internal/post/cancel.go",
+			file: "internal/wire/cancel.go",
 			old:  "e.started(), !early && (d.Receipt == \"\" || d.Deliveries > e.Hops):\n",
 			new:  "!early && d.Receipt == \"\":\n",
 			by:   "worker",
@@ -365,7 +365,7 @@ func parts() []mutant {
 		},
 		{
 			name: "a message that its handler has postponed is cancelled",
-			file: "internal/post/due.go",
+			file: "internal/wire/due.go",
 			old:  "{ return e.Attempts+e.HandBacks > 0 }",
 			new:  "{ return false }",
 			by:   "worker",
@@ -373,7 +373,7 @@ func parts() []mutant {
 		},
 		{
 			name: "a tombstone takes a message that was sent after the cancellation",
-			file: "internal/post/cancel.go",
+			file: "internal/wire/cancel.go",
 			old:  "	case e.Time.After(t.At):",
 			new:  "	case false:",
 			by:   "worker",

@@ -310,7 +310,7 @@ func processes() []mutant {
 		},
 		{
 			name: "what an alarm brings about is as old as the instance",
-			file: "internal/post/compose.go",
+			file: "internal/wire/compose.go",
 			old:  "	born := parent.Born()\n	if !e.Due.IsZero() {",
 			new:  "	born := parent.Born()\n	if false {",
 			by:   "process",

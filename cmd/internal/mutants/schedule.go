@@ -14,7 +14,7 @@ func schedules() []mutant {
 		{
 			name: "the command of a due time has a random ID",
 			file: "schedule/every.go",
-			old:  "return post.DerivedAt(x.Due, collection, schedule, due)",
+			old:  "return wire.DerivedAt(x.Due, collection, schedule, due)",
 			new:  "return channel.NewID()",
 			by:   "schedule",
 			test: "TestIDsFollowFromDueTimes",

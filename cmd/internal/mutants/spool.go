@@ -29,7 +29,7 @@ func spoolSends() []mutant {
 			name: "a spooled message gets another ID",
 			file: "spool/entry.go",
 			old:  "		envelopes, b = append(envelopes, one), ",
-			new:  "		one.ID = post.NewID()\n		envelopes, b = append(envelopes, one), ",
+			new:  "		one.ID = wire.NewID()\n		envelopes, b = append(envelopes, one), ",
 			by:   "spool",
 			test: "TestLaw2TheSameMessage",
 		},

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -152,7 +152,7 @@ func (c editCall) toEdit(ctx context.Context) (m poison.Entry, old channel.Envel
 	if err != nil {
 		return m, old, err
 	}
-	old, err = post.Decode(m.Body)
+	old, err = wire.Decode(m.Body)
 	if err == nil {
 		err = old.CheckDataRef(queue)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -124,7 +124,7 @@ func TestEditedMessage(t *testing.T) {
 	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1, Note: "bad"})
 	x.work(t) // the event's reaction fails
 	entry := x.Poisoned("notes")[0]
-	old, err := post.Decode(entry.Body)
+	old, err := wire.Decode(entry.Body)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -27,7 +27,7 @@ type knowledge struct {
 	faulty    []catalog.Description
 	own       *catalog.Description // of this binary's program; nil for none
 	registry  *handlers.Registry   // of this binary's program; nil for none
-	handled   []post.Handled       // by the registry
+	handled   []wire.Handled       // by the registry
 	queues    map[string]bool      // that a route of any program leads to, or has led to lately
 	names     []string             // of gates, locks or counters, for the completion of a verb that takes one
 }
@@ -80,7 +80,7 @@ func (c *call) readCatalog(ctx context.Context) error {
 			c.known.queues[x.Name] = true
 		}
 	}
-	c.store, err = channel.WithLanes(post.Inside{}, c.store, c.known.lanes())
+	c.store, err = channel.WithLanes(wire.Inside{}, c.store, c.known.lanes())
 	return err
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -42,7 +42,7 @@ func TestLanesAreCountedTogether(t *testing.T) {
 			x.known.queues[c.more] = true
 		}
 		var err error
-		if x.store, err = channel.WithLanes(post.Inside{}, store, x.known.lanes()); err != nil {
+		if x.store, err = channel.WithLanes(wire.Inside{}, store, x.known.lanes()); err != nil {
 			t.Fatal(err)
 		}
 		st, err := x.statsOf(t.Context(), []string{"orders"})

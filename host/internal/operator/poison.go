@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -53,7 +53,7 @@ func isOld(e *channel.Envelope) bool {
 
 // isOldEntry is isOld for a message in the poison queue, which may not be decodable.
 func isOldEntry(m poison.Entry) bool {
-	e, err := post.Decode(m.Body)
+	e, err := wire.Decode(m.Body)
 	if err != nil {
 		e = channel.Envelope{ID: m.ID}
 	}
@@ -304,7 +304,7 @@ func (c poisonCall) newShown(ctx context.Context, m poison.Entry) (shown, error)
 		s.Message, s.Raw = nil, m.Body
 		return s, nil
 	}
-	e, err := post.Decode(m.Body)
+	e, err := wire.Decode(m.Body)
 	if err != nil || e.DataRef == "" || e.CheckDataRef(m.Queue) != nil {
 		return s, nil
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -96,7 +96,7 @@ func TestListAndShow(t *testing.T) {
 	}
 	shows := jsonLines[shown](t, w.want(t, 0, "poison", "show", id, junk, "-json"))
 	for _, s := range shows {
-		e, err := post.Decode(s.Message)
+		e, err := wire.Decode(s.Message)
 		isJunk := string(s.Raw) == "junk "+nasty && string(s.Message) == "null" && s.Key == junk
 		isWhole := err == nil && e.ID == id && strings.Contains(string(e.Data), sent[0].Email) && s.Error != "" && s.Raw == nil
 		if !isJunk && !isWhole {
@@ -159,7 +159,7 @@ func TestShowLargeBody(t *testing.T) {
 	w := newWorld(t, "")
 	m := reservation(0)
 	m.Name = strings.Repeat("x", 100_000) // no sender of this module would send it
-	body, err := post.EncodeBody(m)
+	body, err := wire.EncodeBody(m)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
-const mostDelay = post.MaxDelay
+const mostDelay = wire.MaxDelay
 
 func checkSend(verb string, o options) error {
 	if o.delay > 0 && !o.at.IsZero() {
@@ -140,7 +140,7 @@ func send(ctx context.Context, c *call) error {
 	} else if !e.Due.IsZero() { // its age counts from when it is due
 		e.Since = born
 	}
-	if err := post.CheckID(e.ID); err != nil {
+	if err := wire.CheckID(e.ID); err != nil {
 		return usage("send: %w", err)
 	}
 	if isOld(&e) {
@@ -219,13 +219,13 @@ func (c *call) complete(e *channel.Envelope, queues []string, about *catalog.Kin
 
 // handles reports that this binary has the code that handles a kind from a queue.
 func (c *call) handles(queue string, kind channel.Kind) bool {
-	return slices.ContainsFunc(c.known.handled, func(h post.Handled) bool { return h.Queue == queue && h.Kind == kind })
+	return slices.ContainsFunc(c.known.handled, func(h wire.Handled) bool { return h.Queue == queue && h.Kind == kind })
 }
 
 // choose takes a message's own body, ID and subject. It calls the user's code.
 func choose(e *channel.Envelope, message any) error {
 	if m, ok := message.(channel.Message); ok && m.Kind() == e.Kind { // otherwise it is of an older kind
-		data, err := post.EncodeBody(m)
+		data, err := wire.EncodeBody(m)
 		if err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func normalised(body []byte) ([]byte, error) {
 	e := channel.Envelope{ID: "body", Source: source, Kind: "millrace.body", Data: bytes.TrimSpace(sorted.Bytes())}
 	raw, err := e.Encode() // and back: that is the form in which every body arrives
 	if err == nil {
-		e, err = post.Decode(raw)
+		e, err = wire.Decode(raw)
 	}
 	return e.Data, err
 }

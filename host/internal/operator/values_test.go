@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -160,7 +160,7 @@ func TestSend(t *testing.T) {
 	if err != nil || len(ds) != 1 {
 		t.Fatalf("found %d, %v; want the delayed one", len(ds), err)
 	}
-	if e, err := post.Decode(ds[0].Body); err != nil || time.Until(e.Due) < 8759*time.Hour || !e.Since.Equal(e.Due) {
+	if e, err := wire.Decode(ds[0].Body); err != nil || time.Until(e.Due) < 8759*time.Hour || !e.Since.Equal(e.Due) {
 		t.Errorf("got %+v, %v; want it due in a year", e, err)
 	}
 }

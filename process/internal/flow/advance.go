@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/contain"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // These errors say why a message can't be taken, for errors.Is. The document is then as it was.
@@ -376,12 +376,12 @@ func (t *turn) user(f func(state any) error) error {
 
 // sendable refuses a message of the program that could not be sent: nothing else that the turn emits would be, either.
 func sendable(m channel.Message, now time.Time) error {
-	if post.IsNil(m) {
+	if wire.IsNil(m) {
 		return nil
 	}
-	err := post.CheckMessage(m)
+	err := wire.CheckMessage(m)
 	if err == nil {
-		_, err = post.Compose(m, "/process", now)
+		_, err = wire.Compose(m, "/process", now)
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // opening is a step that begins.
@@ -58,7 +58,7 @@ func (o opening) ask() {
 		o.halt(haltBegin, err.Error())
 		return
 	}
-	o.send(post.Wrapped{Message: m, ReplyTo: address(o.plan.Name, o.id, o.n.Path, o.ev.Run)})
+	o.send(wire.Wrapped{Message: m, ReplyTo: address(o.plan.Name, o.id, o.n.Path, o.ev.Run)})
 }
 
 const lastYear = 9999 // that a document can hold

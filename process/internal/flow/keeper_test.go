@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/jsonform"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // keeper keeps documents in their stored form, and checks what holds after each message.
@@ -150,7 +150,7 @@ func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Messa
 		return
 	}
 	for _, m := range out {
-		switch m := post.Unwrap(m).(type) {
+		switch m := wire.Unwrap(m).(type) {
 		case Begin:
 			if m.Undo == 0 && !m.List { // a list may be asked for and not be wanted any more in one turn
 				k.fault("%s has ended, and begins %s", id, m.Name)
@@ -172,7 +172,7 @@ func (k *keeper) check(id string, wasOver bool, d *Instance, out []channel.Messa
 
 // due returns when a message is due that is emitted at a time, and the message itself.
 func due(m channel.Message, now time.Time) (channel.Message, time.Time) {
-	x, ok := m.(post.Wrapped)
+	x, ok := m.(wire.Wrapped)
 	if !ok {
 		return m, now
 	}

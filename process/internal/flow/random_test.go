@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // TestRandomPlans runs plans made at random, under random delivery, agents and operators, and audits what the agents
@@ -197,7 +197,7 @@ func (s *sim) ids() []string {
 // enqueue sends a message; sometimes it comes twice.
 func (s *sim) enqueue(m any, sent time.Time) {
 	address := ""
-	if x, ok := m.(post.Wrapped); ok {
+	if x, ok := m.(wire.Wrapped); ok {
 		address = x.ReplyTo
 		var inner channel.Message
 		inner, sent = due(x, sent)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // shape is a state that a document may be in: how an instance comes there, and how it goes on.
@@ -16,7 +16,7 @@ type shape struct {
 	goOn  func(w *world)
 }
 
-func wrapped(address string) post.Wrapped { return post.Wrapped{Message: asked{}, ReplyTo: address} }
+func wrapped(address string) wire.Wrapped { return wire.Wrapped{Message: asked{}, ReplyTo: address} }
 
 // shapes are documents in the middle of each verb, and in each state.
 func shapes() []shape {

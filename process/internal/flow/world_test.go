@@ -13,7 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // world runs an instance "o1" and all its parts without a store, in virtual time. Agents answer by functions; messages
@@ -26,7 +26,7 @@ type world struct {
 	agents  map[string]func(b Begin) Done // by step name; "undo NAME" for undos
 	journal []string                      // what agents were asked
 	begins  []Begin
-	asked   []post.Wrapped
+	asked   []wire.Wrapped
 	lines   []*Event // of the trail
 	records []Record
 }
@@ -159,7 +159,7 @@ func (w *world) give(id string, m any) bool {
 		w.t.Fatalf("%s: %T: %v", id, m, err)
 	}
 	for _, m := range out {
-		if x, ok := m.(post.Wrapped); ok && x.ReplyTo != "" {
+		if x, ok := m.(wire.Wrapped); ok && x.ReplyTo != "" {
 			w.asked = append(w.asked, x)
 			continue
 		}
@@ -212,7 +212,7 @@ func (w *world) deliver(m channel.Message) {
 	case Record:
 		w.records, w.lines = append(w.records, m), append(w.lines, m.Lines...)
 	default:
-		w.asked = append(w.asked, post.Wrapped{Message: m})
+		w.asked = append(w.asked, wire.Wrapped{Message: m})
 	}
 }
 

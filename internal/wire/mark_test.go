@@ -1,9 +1,9 @@
-package post_test
+package wire_test
 
 import (
 	"testing"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // A mark says of a message what its envelope says, in whatever order its members come.
@@ -22,12 +22,12 @@ func FuzzReadMark(f *testing.F) {
 	f.Add([]byte(`{"tenantid":"a"`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		m := post.ReadMark(body)
-		e, err := post.Decode(body)
+		m := wire.ReadMark(body)
+		e, err := wire.Decode(body)
 		if err != nil {
 			return
 		}
-		want := post.Mark{ID: e.ID, Tenant: e.Tenant, Priority: e.Priority, Delayed: !e.Due.IsZero(), Apart: e.DataRef != ""}
+		want := wire.Mark{ID: e.ID, Tenant: e.Tenant, Priority: e.Priority, Delayed: !e.Due.IsZero(), Apart: e.DataRef != ""}
 		if m != want {
 			t.Errorf("got %+v, want %+v", m, want)
 		}

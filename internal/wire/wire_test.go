@@ -1,4 +1,4 @@
-package post_test
+package wire_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -30,9 +30,9 @@ type Served struct {
 // Empty is a message without a field.
 type Empty struct{}
 
-func (Order) Kind() post.Kind  { return "test.order.v1" }
-func (Served) Kind() post.Kind { return "test.served.v1" }
-func (Empty) Kind() post.Kind  { return "test.empty.v1" }
+func (Order) Kind() wire.Kind  { return "test.order.v1" }
+func (Served) Kind() wire.Kind { return "test.served.v1" }
+func (Empty) Kind() wire.Kind  { return "test.empty.v1" }
 
 func must(t testing.TB, errs ...error) {
 	t.Helper()
@@ -56,8 +56,8 @@ func openStore(t testing.TB) *storage.Store {
 	return s
 }
 
-func newOutbox(s *storage.Store) *post.Outbox {
-	return post.NewOutbox(s, func(k post.Kind) ([]string, error) {
+func newOutbox(s *storage.Store) *wire.Outbox {
+	return wire.NewOutbox(s, func(k wire.Kind) ([]string, error) {
 		switch k {
 		case "test.order.v1":
 			return []string{"orders"}, nil
@@ -69,13 +69,13 @@ func newOutbox(s *storage.Store) *post.Outbox {
 }
 
 // send packs a message and sends it.
-func send(t testing.TB, o *post.Outbox, m post.Message) error {
+func send(t testing.TB, o *wire.Outbox, m wire.Message) error {
 	t.Helper()
-	data, err := post.EncodeBody(m)
+	data, err := wire.EncodeBody(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := o.Pack(t.Context(), post.Envelope{ID: "1", Source: "/web", Kind: m.Kind(), Data: data})
+	p, err := o.Pack(t.Context(), wire.Envelope{ID: "1", Source: "/web", Kind: m.Kind(), Data: data})
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func send(t testing.TB, o *post.Outbox, m post.Message) error {
 }
 
 // receivedOne takes the only message of a queue and decodes its envelope.
-func receivedOne(t testing.TB, s *storage.Store, queue string) post.Envelope {
+func receivedOne(t testing.TB, s *storage.Store, queue string) wire.Envelope {
 	t.Helper()
 	ds, err := s.Queue(queue).Receive(t.Context(), 32, time.Minute)
 	if err != nil {
@@ -92,7 +92,7 @@ func receivedOne(t testing.TB, s *storage.Store, queue string) post.Envelope {
 	if len(ds) != 1 {
 		t.Fatalf("got %d messages in queue %s, want 1", len(ds), queue)
 	}
-	e, err := post.Decode(ds[0].Body)
+	e, err := wire.Decode(ds[0].Body)
 	if err != nil {
 		t.Fatalf("decode %s: %v", ds[0].Body, err)
 	}

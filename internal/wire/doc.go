@@ -1,4 +1,4 @@
-// Package post is what the packages that send and handle messages share: the wire format of messages, the codec of
+// Package wire is what the packages that send and handle messages share: the wire format of messages, the codec of
 // their bodies, the context of a handler and the outbox. Users of the module need none of it. They see package channel,
 // which documents messages and their laws.
 //
@@ -16,4 +16,4 @@
 //
 // Each copy of a message has a body of its own. So nothing counts references, and deleting the body of one copy leaves
 // the others whole.
-package post
+package wire

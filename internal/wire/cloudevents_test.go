@@ -1,4 +1,4 @@
-package post_test
+package wire_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // The public SDK reads the events that this package writes, with all attributes right.
@@ -59,7 +59,7 @@ func TestSDKReadsOurs(t *testing.T) {
 
 func TestSDKReadsOursClaimChecked(t *testing.T) {
 	t.Parallel()
-	e := post.Envelope{ID: "1", Source: "/web", Kind: "k", DataRef: someClaim}
+	e := wire.Envelope{ID: "1", Source: "/web", Kind: "k", DataRef: someClaim}
 	var got event.Event
 	must(t, json.Unmarshal(mustEncode(t, e), &got), got.Validate())
 	if got.Extensions()["dataref"] != someClaim || len(got.Data()) != 0 {
@@ -68,7 +68,7 @@ func TestSDKReadsOursClaimChecked(t *testing.T) {
 }
 
 // theirs makes a valid event of the SDK and passes it through its JSON form to this package.
-func theirs(t *testing.T, change func(*event.Event)) post.Envelope {
+func theirs(t *testing.T, change func(*event.Event)) wire.Envelope {
 	t.Helper()
 	e := event.New()
 	e.SetID("17")
@@ -80,7 +80,7 @@ func theirs(t *testing.T, change func(*event.Event)) post.Envelope {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := post.Decode(b)
+	got, err := wire.Decode(b)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}

@@ -1,4 +1,4 @@
-package post_test
+package wire_test
 
 import (
 	"bytes"
@@ -10,11 +10,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // normal removes differences that encoding makes on purpose: time zones, escapes, and long or unprintable last errors.
-func normal(e post.Envelope) post.Envelope {
+func normal(e wire.Envelope) wire.Envelope {
 	e.Time, e.FirstFailed, e.LastError = e.Time.UTC(), e.FirstFailed.UTC(), ""
 	if len(e.Extensions) == 0 {
 		e.Extensions = nil
@@ -47,9 +47,9 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		first, err := post.Decode(body)
+		first, err := wire.Decode(body)
 		if err != nil {
-			if !reflect.DeepEqual(first, post.Envelope{}) {
+			if !reflect.DeepEqual(first, wire.Envelope{}) {
 				t.Fatalf("got %+v with error %v", first, err)
 			}
 			return
@@ -58,7 +58,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatalf("decoded, but can't be encoded: %v\n%+v", err, first)
 		}
-		second, err := post.Decode(b)
+		second, err := wire.Decode(b)
 		if err != nil {
 			t.Fatalf("encoded, but can't be decoded: %v\n%s", err, b)
 		}
@@ -69,7 +69,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if third, err := post.Decode(again); err != nil || !reflect.DeepEqual(third, second) && !reflect.DeepEqual(normal(third), normal(second)) || third.LastError != second.LastError {
+		if third, err := wire.Decode(again); err != nil || !reflect.DeepEqual(third, second) && !reflect.DeepEqual(normal(third), normal(second)) || third.LastError != second.LastError {
 			t.Fatalf("not stable (error %v):\n%s\n%s", err, b, again)
 		}
 	})
@@ -86,8 +86,8 @@ func FuzzEncode(f *testing.F) {
 		f.Add("1", "/web", "", "", "", int64(0), uint64(0), 0, slices.Concat(bytes.Repeat([]byte("["), depth), bytes.Repeat([]byte("]"), depth)))
 	}
 	f.Fuzz(func(t *testing.T, id, source, subject, tenant, last string, at int64, sequence uint64, attempts int, data []byte) {
-		e := post.Envelope{
-			ID: id, Source: source, Kind: post.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, ReplyTo: subject, TraceParent: last, Causation: tenant, Correlation: last,
+		e := wire.Envelope{
+			ID: id, Source: source, Kind: wire.Kind("k" + last), Subject: subject, Time: time.Unix(0, at), Tenant: tenant, ReplyTo: subject, TraceParent: last, Causation: tenant, Correlation: last,
 			Sequence: sequence, Attempts: attempts, Hangs: attempts, HandBacks: attempts, Hops: attempts, Due: time.Unix(at, 1), Since: time.Unix(0, at), LastError: last, FirstFailed: time.Unix(at, 0), Data: data,
 		}
 		if e.Kind.Check() != nil {
@@ -128,15 +128,15 @@ func BenchmarkDecode(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := post.Decode(body); err != nil {
+		if _, err := wire.Decode(body); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-func benchEnvelope() post.Envelope {
+func benchEnvelope() wire.Envelope {
 	id := timedID
-	return post.Envelope{
+	return wire.Envelope{
 		ID: id, Source: "/web", Kind: "reservations.make.v1", Time: time.Now(),
 		TraceParent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 		Data:        []byte(`{"id":"0190b6a2-7b1c-7def-8123-456789abcdef","date":"2026-12-24","name":"Ada Lovelace","email":"ada@example.org","quantity":4}`),

@@ -1,4 +1,4 @@
-package post_test
+package wire_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -17,7 +17,7 @@ const historyRoom = 4 << 10
 func TestClaimCheck(t *testing.T) {
 	t.Parallel()
 	overhead := len(`{"table":0,"dish":""}`)
-	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": post.MaxData} {
+	for name, size := range map[string]int{"60 KiB": 60 << 10, "the most": wire.MaxData} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := openStore(t)
@@ -29,8 +29,8 @@ func TestClaimCheck(t *testing.T) {
 				t.Fatalf("got %d bytes of data, reference %q; want a reference alone", len(e.Data), e.DataRef)
 			}
 			must(t, o.FetchBody(t.Context(), &e))
-			var codec post.Codec
-			must(t, post.Register[Order](&codec))
+			var codec wire.Codec
+			must(t, wire.Register[Order](&codec))
 			m, err := codec.Decode(&e)
 			if got, ok := m.(Order); err != nil || !ok || got.Dish != dish || len(e.Data) != size {
 				t.Errorf("the body did not come back whole: %d bytes, error %v", len(e.Data), err)
@@ -40,8 +40,8 @@ func TestClaimCheck(t *testing.T) {
 				t.Errorf("bodies stay behind: %q", keys)
 			}
 			e.Data = nil
-			if err := o.FetchBody(t.Context(), &e); !errors.Is(err, post.ErrDataLost) {
-				t.Errorf("fetch after release: got error %v, want %v", err, post.ErrDataLost)
+			if err := o.FetchBody(t.Context(), &e); !errors.Is(err, wire.ErrDataLost) {
+				t.Errorf("fetch after release: got error %v, want %v", err, wire.ErrDataLost)
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func TestClaimCheckBegins(t *testing.T) {
 	s := openStore(t)
 	o := newOutbox(s)
 	most := s.Props().MaxMessage - historyRoom
-	bare := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
+	bare := wire.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`""`)}
 	room := most - len(mustEncode(t, bare))
 	for _, test := range []struct {
 		extra   int
@@ -65,7 +65,7 @@ func TestClaimCheckBegins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := post.Decode(p.Sends[0].Message.Body)
+		got, err := wire.Decode(p.Sends[0].Message.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,15 +84,15 @@ func TestClaimCheckRefusesOverTheMost(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
 	o := newOutbox(s)
-	err := send(t, o, Order{Dish: strings.Repeat("x", post.MaxData)})
+	err := send(t, o, Order{Dish: strings.Repeat("x", wire.MaxData)})
 	if !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("send: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
 	// Another program made a blob larger.
-	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, post.MaxData+1), storage.Condition{}); err != nil {
+	if _, err := s.Blobs("claims").Put(t.Context(), "orders/"+timedID, make([]byte, wire.MaxData+1), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
-	e := post.Envelope{DataRef: "claims/orders/" + timedID}
+	e := wire.Envelope{DataRef: "claims/orders/" + timedID}
 	if err := o.FetchBody(t.Context(), &e); !errors.Is(err, storage.ErrTooLarge) || e.Data != nil {
 		t.Errorf("fetch: got %d bytes and error %v, want %v", len(e.Data), err, storage.ErrTooLarge)
 	}
@@ -117,7 +117,7 @@ func TestClaimCheckFanOut(t *testing.T) {
 func TestFetchLeavesInlineDataAlone(t *testing.T) {
 	t.Parallel()
 	o := newOutbox(openStore(t))
-	for _, e := range []post.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
+	for _, e := range []wire.Envelope{{Data: []byte("1")}, {Data: []byte("1"), DataRef: "nonsense"}, {}} {
 		was := string(e.Data)
 		if err := o.FetchBody(t.Context(), &e); err != nil || string(e.Data) != was {
 			t.Errorf("got %q and error %v, want %q", e.Data, err, was)
@@ -142,8 +142,8 @@ func TestClaimCheckWhenTheStoreFails(t *testing.T) {
 	if keys := claims(t, inner); len(keys) != 0 {
 		t.Errorf("the copies that were written stay behind: %q", keys)
 	}
-	e := post.Envelope{DataRef: "claims/floor/" + timedID}
-	if err := o.FetchBody(t.Context(), &e); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, post.ErrDataLost) {
+	e := wire.Envelope{DataRef: "claims/floor/" + timedID}
+	if err := o.FetchBody(t.Context(), &e); !errors.Is(err, storage.ErrUnavailable) || errors.Is(err, wire.ErrDataLost) {
 		t.Errorf("fetch: got error %v, want %v: nobody knows that the body is lost", err, storage.ErrUnavailable)
 	}
 	if err := o.DeleteBody(t.Context(), e.DataRef); !errors.Is(err, storage.ErrUnavailable) {
@@ -156,7 +156,7 @@ func TestAttributesTooLarge(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
 	o := newOutbox(s)
-	e := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}
+	e := wire.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Tenant: strings.Repeat("x", 60<<10), Data: []byte("{}")}
 	if _, err := o.Pack(t.Context(), e); !errors.Is(err, storage.ErrTooLarge) {
 		t.Errorf("pack: got error %.200v, want %v", err, storage.ErrTooLarge)
 	}
@@ -173,7 +173,7 @@ func TestStow(t *testing.T) {
 	s := openStore(t)
 	o := newOutbox(s)
 	for _, size := range []int{10, 60 << 10} {
-		e := post.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
+		e := wire.Envelope{ID: "1", Source: "/tables/4", Kind: "test.served.v1", Data: []byte(`"` + strings.Repeat("x", size) + `"`)}
 		raw, err := o.Stow(t.Context(), e)
 		if err != nil {
 			t.Fatal(err)
@@ -192,7 +192,7 @@ func TestStow(t *testing.T) {
 		}
 		o.DropStowed(t.Context(), raw)
 		for _, x := range p.Sends {
-			sent, err := post.Decode(x.Message.Body)
+			sent, err := wire.Decode(x.Message.Body)
 			must(t, err, o.FetchBody(t.Context(), &sent))
 		}
 		o.Discard(t.Context(), p)
@@ -200,13 +200,13 @@ func TestStow(t *testing.T) {
 			t.Errorf("bodies stay behind: %q", keys)
 		}
 		if size > 1<<10 {
-			if _, err := o.Unstow(t.Context(), raw); !errors.Is(err, post.ErrDataLost) {
-				t.Errorf("unstow after dropping: got error %v, want %v", err, post.ErrDataLost)
+			if _, err := o.Unstow(t.Context(), raw); !errors.Is(err, wire.ErrDataLost) {
+				t.Errorf("unstow after dropping: got error %v, want %v", err, wire.ErrDataLost)
 			}
 		}
 	}
-	if _, err := o.Unstow(t.Context(), []byte("{")); !errors.Is(err, post.ErrMalformed) {
-		t.Errorf("unstow nonsense: got error %v, want %v", err, post.ErrMalformed)
+	if _, err := o.Unstow(t.Context(), []byte("{")); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("unstow nonsense: got error %v, want %v", err, wire.ErrMalformed)
 	}
 	o.DropStowed(t.Context(), []byte("{"))
 }
@@ -215,8 +215,8 @@ func TestPackWithoutARoute(t *testing.T) {
 	t.Parallel()
 	s := openStore(t)
 	o := newOutbox(s)
-	good := post.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
-	bad := post.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}
+	good := wire.Envelope{ID: "1", Source: "/web", Kind: "test.order.v1", Data: []byte(`"` + strings.Repeat("x", 60<<10) + `"`)}
+	bad := wire.Envelope{ID: "2", Source: "/web", Kind: "test.nowhere.v1"}
 	if p, err := o.Pack(t.Context(), good, bad); err == nil || len(p.Sends) != 0 {
 		t.Errorf("got %d sends and error %v, want an error", len(p.Sends), err)
 	}

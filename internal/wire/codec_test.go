@@ -1,4 +1,4 @@
-package post_test
+package wire_test
 
 import (
 	"errors"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/internal/post"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // Three versions of one message.
@@ -25,9 +25,9 @@ type (
 	}
 )
 
-func (bookV1) Kind() post.Kind { return "test.book.v1" }
-func (bookV2) Kind() post.Kind { return "test.book.v2" }
-func (bookV3) Kind() post.Kind { return "test.book.v3" }
+func (bookV1) Kind() wire.Kind { return "test.book.v1" }
+func (bookV2) Kind() wire.Kind { return "test.book.v2" }
+func (bookV3) Kind() wire.Kind { return "test.book.v3" }
 
 func toV2(m bookV1) bookV2 {
 	first, last, _ := strings.Cut(m.Name, " ")
@@ -38,24 +38,24 @@ func toV3(m bookV2) bookV3 { return bookV3{First: m.First, Last: m.Last, Seats: 
 
 type badKind struct{}
 
-func (badKind) Kind() post.Kind { return "Bad Kind" }
+func (badKind) Kind() wire.Kind { return "Bad Kind" }
 
 // otherBook has the kind of another type.
 type otherBook struct{}
 
-func (otherBook) Kind() post.Kind { return "test.book.v1" }
+func (otherBook) Kind() wire.Kind { return "test.book.v1" }
 
-func decodeAs(c *post.Codec, k post.Kind, body string) (any, error) {
-	return c.Decode(&post.Envelope{ID: "1", Source: "/web", Kind: k, Data: []byte(body)})
+func decodeAs(c *wire.Codec, k wire.Kind, body string) (any, error) {
+	return c.Decode(&wire.Envelope{ID: "1", Source: "/web", Kind: k, Data: []byte(body)})
 }
 
 func TestCodecDecodes(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.Register[Order](&c), post.Register[Order](&c), post.Register[Empty](&c))
+	var c wire.Codec
+	must(t, wire.Register[Order](&c), wire.Register[Order](&c), wire.Register[Empty](&c))
 	for _, test := range []struct {
 		name string
-		kind post.Kind
+		kind wire.Kind
 		body string
 		want any
 	}{
@@ -75,21 +75,21 @@ func TestCodecDecodes(t *testing.T) {
 
 func TestCodecRefuses(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.Register[Order](&c))
+	var c wire.Codec
+	must(t, wire.Register[Order](&c))
 	for _, test := range []struct {
 		name string
-		kind post.Kind
+		kind wire.Kind
 		body string
 		want error
 	}{
-		{"unknown kind", "test.order.v2", `{}`, post.ErrUnknownKind},
-		{"no kind", "", `{}`, post.ErrUnknownKind},
-		{"no body", "test.order.v1", ``, post.ErrBody},
-		{"text for a number", "test.order.v1", `{"table":"four"}`, post.ErrBody},
-		{"number too large", "test.order.v1", `{"table":1e99}`, post.ErrBody},
-		{"list", "test.order.v1", `[]`, post.ErrBody},
-		{"half", "test.order.v1", `{"table":4`, post.ErrBody},
+		{"unknown kind", "test.order.v2", `{}`, wire.ErrUnknownKind},
+		{"no kind", "", `{}`, wire.ErrUnknownKind},
+		{"no body", "test.order.v1", ``, wire.ErrBody},
+		{"text for a number", "test.order.v1", `{"table":"four"}`, wire.ErrBody},
+		{"number too large", "test.order.v1", `{"table":1e99}`, wire.ErrBody},
+		{"list", "test.order.v1", `[]`, wire.ErrBody},
+		{"half", "test.order.v1", `{"table":4`, wire.ErrBody},
 	} {
 		m, err := decodeAs(&c, test.kind, test.body)
 		if !errors.Is(err, test.want) || m != nil {
@@ -99,18 +99,18 @@ func TestCodecRefuses(t *testing.T) {
 			t.Errorf("%s: error %v doesn't name the kind", test.name, err)
 		}
 	}
-	var empty post.Codec
-	if _, err := decodeAs(&empty, "test.order.v1", `{}`); !errors.Is(err, post.ErrUnknownKind) {
-		t.Errorf("zero codec: got error %v, want %v", err, post.ErrUnknownKind)
+	var empty wire.Codec
+	if _, err := decodeAs(&empty, "test.order.v1", `{}`); !errors.Is(err, wire.ErrUnknownKind) {
+		t.Errorf("zero codec: got error %v, want %v", err, wire.ErrUnknownKind)
 	}
 }
 
 func TestUpgradeChain(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.Register[bookV3](&c), post.Upgrade(&c, toV3), post.Upgrade(&c, toV2))
+	var c wire.Codec
+	must(t, wire.Register[bookV3](&c), wire.Upgrade(&c, toV3), wire.Upgrade(&c, toV2))
 	want := bookV3{First: "Ada", Last: "Lovelace", Seats: 1}
-	for kind, body := range map[post.Kind]string{
+	for kind, body := range map[wire.Kind]string{
 		"test.book.v1": `{"name":"Ada Lovelace"}`,
 		"test.book.v2": `{"first":"Ada","last":"Lovelace"}`,
 		"test.book.v3": `{"first":"Ada","last":"Lovelace","seats":1}`,
@@ -126,33 +126,33 @@ func TestUpgradeChain(t *testing.T) {
 	if current, ok := c.Current("test.book.v4"); ok {
 		t.Errorf("an unknown kind becomes %q", current)
 	}
-	if _, err := decodeAs(&c, "test.book.v1", `{"name":1}`); !errors.Is(err, post.ErrBody) {
-		t.Errorf("a bad old body: got error %v, want %v", err, post.ErrBody)
+	if _, err := decodeAs(&c, "test.book.v1", `{"name":1}`); !errors.Is(err, wire.ErrBody) {
+		t.Errorf("a bad old body: got error %v, want %v", err, wire.ErrBody)
 	}
 }
 
 func TestUpgradeFaults(t *testing.T) {
 	t.Parallel()
-	upgradeV1 := func(c *post.Codec) error { return post.Upgrade(c, toV2) }
+	upgradeV1 := func(c *wire.Codec) error { return wire.Upgrade(c, toV2) }
 	for _, test := range []struct {
 		name    string
-		prepare []func(*post.Codec) error
-		fault   func(*post.Codec) error
+		prepare []func(*wire.Codec) error
+		fault   func(*wire.Codec) error
 	}{
 		{"to a kind that is not known", nil, upgradeV1},
-		{"twice", []func(*post.Codec) error{post.Register[bookV2], upgradeV1}, upgradeV1},
-		{"from a kind with a handler", []func(*post.Codec) error{post.Register[bookV2], post.Register[bookV1]}, upgradeV1},
-		{"to itself", []func(*post.Codec) error{post.Register[bookV1]},
-			func(c *post.Codec) error { return post.Upgrade(c, func(m bookV1) bookV1 { return m }) }},
-		{"from a bad kind", []func(*post.Codec) error{post.Register[bookV2]},
-			func(c *post.Codec) error { return post.Upgrade(c, func(badKind) bookV2 { return bookV2{} }) }},
-		{"to another type of the kind", []func(*post.Codec) error{post.Register[bookV1]},
-			func(c *post.Codec) error { return post.Upgrade(c, func(bookV2) otherBook { return otherBook{} }) }},
-		{"a handler for an upgraded kind", []func(*post.Codec) error{post.Register[bookV2], upgradeV1}, post.Register[bookV1]},
-		{"two types of one kind", []func(*post.Codec) error{post.Register[bookV1]}, post.Register[otherBook]},
-		{"a bad kind", nil, post.Register[badKind]},
+		{"twice", []func(*wire.Codec) error{wire.Register[bookV2], upgradeV1}, upgradeV1},
+		{"from a kind with a handler", []func(*wire.Codec) error{wire.Register[bookV2], wire.Register[bookV1]}, upgradeV1},
+		{"to itself", []func(*wire.Codec) error{wire.Register[bookV1]},
+			func(c *wire.Codec) error { return wire.Upgrade(c, func(m bookV1) bookV1 { return m }) }},
+		{"from a bad kind", []func(*wire.Codec) error{wire.Register[bookV2]},
+			func(c *wire.Codec) error { return wire.Upgrade(c, func(badKind) bookV2 { return bookV2{} }) }},
+		{"to another type of the kind", []func(*wire.Codec) error{wire.Register[bookV1]},
+			func(c *wire.Codec) error { return wire.Upgrade(c, func(bookV2) otherBook { return otherBook{} }) }},
+		{"a handler for an upgraded kind", []func(*wire.Codec) error{wire.Register[bookV2], upgradeV1}, wire.Register[bookV1]},
+		{"two types of one kind", []func(*wire.Codec) error{wire.Register[bookV1]}, wire.Register[otherBook]},
+		{"a bad kind", nil, wire.Register[badKind]},
 	} {
-		var c post.Codec
+		var c wire.Codec
 		for _, f := range test.prepare {
 			must(t, f(&c))
 		}
@@ -171,29 +171,29 @@ type planned struct {
 	Plan string `json:"plan"`
 }
 
-func (p planned) Kind() post.Kind { return post.Kind(p.Plan) }
+func (p planned) Kind() wire.Kind { return wire.Kind(p.Plan) }
 
 // A type whose kind depends on its value is registered for each of its kinds, and each kind has one type.
 func TestRegisterAs(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.RegisterAs[planned](&c, "test.a"), post.RegisterAs[planned](&c, "test.b"), post.RegisterAs[planned](&c, "test.b"))
-	for _, k := range []post.Kind{"test.a", "test.b"} {
+	var c wire.Codec
+	must(t, wire.RegisterAs[planned](&c, "test.a"), wire.RegisterAs[planned](&c, "test.b"), wire.RegisterAs[planned](&c, "test.b"))
+	for _, k := range []wire.Kind{"test.a", "test.b"} {
 		if m, err := decodeAs(&c, k, fmt.Sprintf(`{"plan":%q}`, k)); err != nil || m != (planned{string(k)}) {
 			t.Errorf("%s: got %#v, error %v", k, m, err)
 		}
 	}
 	for name, err := range map[string]error{
-		"its own kind of no value": post.Register[planned](&c),
-		"another type":             post.RegisterAs[bookV1](&c, "test.a"),
-		"an empty type":            post.RegisterAs[sealedOrder](&c, "test.c"),
+		"its own kind of no value": wire.Register[planned](&c),
+		"another type":             wire.RegisterAs[bookV1](&c, "test.a"),
+		"an empty type":            wire.RegisterAs[sealedOrder](&c, "test.c"),
 	} {
 		if err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
-	if _, err := decodeAs(&c, "test.c", `{}`); !errors.Is(err, post.ErrUnknownKind) {
-		t.Errorf("got error %v; want %v", err, post.ErrUnknownKind)
+	if _, err := decodeAs(&c, "test.c", `{}`); !errors.Is(err, wire.ErrUnknownKind) {
+		t.Errorf("got error %v; want %v", err, wire.ErrUnknownKind)
 	}
 }
 
@@ -203,17 +203,17 @@ type (
 	partOrder   struct{ Table, seat int }
 )
 
-func (m sealedOrder) Kind() post.Kind { return post.Kind("test.sealed.v1"[m.table:]) }
-func (m partOrder) Kind() post.Kind   { return post.Kind("test.part.v1"[m.seat:]) }
+func (m sealedOrder) Kind() wire.Kind { return wire.Kind("test.sealed.v1"[m.table:]) }
+func (m partOrder) Kind() wire.Kind   { return wire.Kind("test.part.v1"[m.seat:]) }
 
 // A type of which nothing would arrive has no handler.
 func TestCodecRefusesTypesThatWouldArriveEmpty(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.Register[bookV2](&c), post.Register[partOrder](&c))
+	var c wire.Codec
+	must(t, wire.Register[bookV2](&c), wire.Register[partOrder](&c))
 	for name, err := range map[string]error{
-		"registered": post.Register[sealedOrder](&c),
-		"upgraded":   post.Upgrade(&c, func(sealedOrder) bookV2 { return bookV2{} }),
+		"registered": wire.Register[sealedOrder](&c),
+		"upgraded":   wire.Upgrade(&c, func(sealedOrder) bookV2 { return bookV2{} }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), "sealedOrder.table") {
 			t.Errorf("%s: got error %v, want one with the field", name, err)
@@ -224,28 +224,28 @@ func TestCodecRefusesTypesThatWouldArriveEmpty(t *testing.T) {
 // A body from elsewhere is refused when it is read.
 func TestDecodeWhatIsNotUTF8(t *testing.T) {
 	t.Parallel()
-	var c post.Codec
-	must(t, post.Register[Order](&c))
+	var c wire.Codec
+	must(t, wire.Register[Order](&c))
 	for _, body := range []string{"{\"dish\":\"caf\xe9\"}", `{"dish":"\ud800"}`} {
-		if m, err := decodeAs(&c, "test.order.v1", body); !errors.Is(err, post.ErrBody) {
-			t.Errorf("%q: got %+v, error %v; want %v", body, m, err, post.ErrBody)
+		if m, err := decodeAs(&c, "test.order.v1", body); !errors.Is(err, wire.ErrBody) {
+			t.Errorf("%q: got %+v, error %v; want %v", body, m, err, wire.ErrBody)
 		}
 	}
 }
 
 // Code that knows version 2 handles a message that was sent as version 1.
 func ExampleUpgrade() {
-	var codec post.Codec
-	if err := post.Register[bookV2](&codec); err != nil {
+	var codec wire.Codec
+	if err := wire.Register[bookV2](&codec); err != nil {
 		fmt.Println(err)
 	}
-	if err := post.Upgrade(&codec, func(m bookV1) bookV2 {
+	if err := wire.Upgrade(&codec, func(m bookV1) bookV2 {
 		first, last, _ := strings.Cut(m.Name, " ")
 		return bookV2{First: first, Last: last}
 	}); err != nil {
 		fmt.Println(err)
 	}
-	m, err := codec.Decode(&post.Envelope{Kind: "test.book.v1", Data: []byte(`{"name":"Ada Lovelace"}`)})
+	m, err := codec.Decode(&wire.Envelope{Kind: "test.book.v1", Data: []byte(`{"name":"Ada Lovelace"}`)})
 	fmt.Printf("%+v %v\n", m, err)
 	// Output: {First:Ada Last:Lovelace} <nil>
 }
