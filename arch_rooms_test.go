@@ -43,7 +43,7 @@ func exempt() map[string]string {
 func large() map[string]int {
 	return map[string]int{
 		"cmd/internal/mutants.firstFailure": 28,
-		"coord/share.member":                33,
+		"coord/limit.member":                33,
 		"guard":                             7,
 		"guard.fleet":                       28,
 		"handlers":                          14,

@@ -24,7 +24,7 @@ func longFunctions() map[string]string {
 		"cmd/internal/mutants/guard.go guards":        "a table: one entry for each break",
 		"cmd/internal/mutants/adaptive.go adaptives":  "a table: one entry for each break",
 		"cmd/internal/mutants/calls.go guardedCalls":  "a table: one entry for each break",
-		"cmd/internal/mutants/share.go shared":        "a table: one entry for each break",
+		"cmd/internal/mutants/limit.go limits":        "a table: one entry for each break",
 		"cmd/internal/mutants/settings.go changes":    "a table: one entry for each break",
 		"cmd/internal/mutants/turns.go turnRows":      "a table: one entry for each break",
 		"cmd/internal/mutants/turns.go turnReactions": "a table: one entry for each break",

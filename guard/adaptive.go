@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 )
 
 // Adaptive bounds the calls of one process at a time by what the service can usefully do, as that process measures it.
@@ -55,7 +55,7 @@ const (
 
 // adaptive finds the limit of [Adaptive]. It measures the times of calls in rounds of one limit each.
 type adaptive struct {
-	slots *share.Slots                // of this process
+	slots *limit.Slots                // of this process
 	tell  func()                      // that the limit has changed
 	after func(time.Duration, func()) // calls a function after a time
 
@@ -86,7 +86,7 @@ type round struct {
 func newAdaptive(bounds Adaptive, now time.Time, tell func()) (a *adaptive, err error) {
 	a = &adaptive{tell: tell, after: after, bounds: bounds, limit: firstAdaptive, starting: true, probed: now.Round(0), round: round{since: now}}
 	a.force = a.within(a.limit)
-	a.slots, err = share.LocalSlots(a.force)
+	a.slots, err = limit.LocalSlots(a.force)
 	return a, err
 }
 
@@ -292,6 +292,6 @@ func (a *adaptive) allow(limit float64, now time.Time) {
 
 // put puts the limit in force.
 func (a *adaptive) put() {
-	_ = a.slots.Set(a.places()) // it is in the bounds of package share
+	_ = a.slots.Set(a.places()) // it is in the bounds of package limit
 	a.tell()
 }

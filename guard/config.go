@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -61,7 +61,7 @@ type Config struct {
 	// limit.
 	Adaptive Adaptive
 
-	// Store is where processes divide Rate and Slots; see package coord/share. Defaults to that of the first worker that
+	// Store is where processes divide Rate and Slots; see package coord/limit. Defaults to that of the first worker that
 	// asks for a turn. Without one, and until then, both limits are this process's own.
 	Store *storage.Store
 
@@ -163,10 +163,10 @@ func (c *Config) validate(name string) error {
 	want(c.Probe.First <= c.Probe.Most, "Probe.First is %v and Probe.Most %v; want First to be the shorter one", c.Probe.First, c.Probe.Most)
 	want(c.MaxAge > 0 && c.MaxAge <= maxAge, "MaxAge is %v; want a time up to %v", c.MaxAge, maxAge)
 	if c.Rate != 0 {
-		want(share.CheckRate(float64(c.Rate)) == nil, "Rate is %v calls a second; want at least %v, or 0 for no limit", float64(c.Rate), share.LeastRate)
+		want(limit.CheckRate(float64(c.Rate)) == nil, "Rate is %v calls a second; want at least %v, or 0 for no limit", float64(c.Rate), limit.LeastRate)
 	}
 	if c.Slots != 0 {
-		want(share.CheckSlots(c.Slots) == nil, "Slots is %d; want a positive number, or 0 for no limit", c.Slots)
+		want(limit.CheckSlots(c.Slots) == nil, "Slots is %d; want a positive number, or 0 for no limit", c.Slots)
 	}
 	if a := c.Adaptive; a.Most == 0 {
 		want(a.Least == 0, "Adaptive.Least is %d without Most; want Most, too, or neither for no limit", a.Least)

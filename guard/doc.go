@@ -84,7 +84,7 @@
 //	limits.Rate = guard.PerSecond(80)
 //	err := smtp.Set(limits) // while it works; what limits has counts, and nothing of before
 //
-// Processes divide both by a document of the store; see package coord/share. The Turn takes only messages that have a
+// Processes divide both by a document of the store; see package coord/limit. The Turn takes only messages that have a
 // permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
 // Turn divide its part, and the calls that a ramp lets through.
 //

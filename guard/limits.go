@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -56,7 +56,7 @@ func (l Limits) Check() error {
 }
 
 // Set puts other numbers in force, from the next call on. A number that is lower holds at once in this process, and in
-// the others when they have set it, too; see package coord/share. If Break changes, calls are counted anew. The error
+// the others when they have set it, too; see package coord/limit. If Break changes, calls are counted anew. The error
 // names everything that is wrong; then the old numbers stay in force.
 func (g *Guard) Set(l Limits) error {
 	if g.fault != nil {
@@ -88,7 +88,7 @@ type quota struct {
 	cfg  *Config
 	name string
 	log  func() *slog.Logger
-	tell func() // that the room has changed; it is called under a mutex of package share
+	tell func() // that the room has changed; it is called under a mutex of package limit
 
 	mu    sync.Mutex
 	store *storage.Store // nil: not known
@@ -111,8 +111,8 @@ type quota struct {
 
 // parts are this process's parts of the limits; nil: there is no such limit. They never change.
 type parts struct {
-	rate     *share.Rate
-	slots    *share.Slots
+	rate     *limit.Rate
+	slots    *limit.Slots
 	adaptive *adaptive
 }
 
@@ -203,9 +203,9 @@ func (q *quota) build(rate Rate, slots int, adaptive Adaptive) (err error) {
 	case made.rate != nil:
 		err = made.rate.Set(float64(rate))
 	case q.store == nil:
-		made.rate, err = share.LocalRate(float64(rate))
+		made.rate, err = limit.LocalRate(float64(rate))
 	default:
-		made.rate, err = share.NewRate(q.store, q.name, float64(rate), q.shareConfig())
+		made.rate, err = limit.NewRate(q.store, q.name, float64(rate), q.shareConfig())
 	}
 	if err != nil {
 		return fmt.Errorf("guard: %s: %w", q.name, err)
@@ -215,9 +215,9 @@ func (q *quota) build(rate Rate, slots int, adaptive Adaptive) (err error) {
 	case made.slots != nil:
 		err = made.slots.Set(slots)
 	case q.store == nil:
-		made.slots, err = share.LocalSlots(slots)
+		made.slots, err = limit.LocalSlots(slots)
 	default:
-		made.slots, err = share.NewSlots(q.store, q.name, slots, q.shareConfig())
+		made.slots, err = limit.NewSlots(q.store, q.name, slots, q.shareConfig())
 	}
 	if err != nil {
 		return fmt.Errorf("guard: %s: %w", q.name, err)
@@ -245,8 +245,8 @@ func (q *quota) build(rate Rate, slots int, adaptive Adaptive) (err error) {
 	return nil
 }
 
-func (q *quota) shareConfig() share.Config {
-	return share.Config{Strict: q.cfg.Strict, Logger: q.log(), Changed: q.tell}
+func (q *quota) shareConfig() limit.Config {
+	return limit.Config{Strict: q.cfg.Strict, Logger: q.log(), Changed: q.tell}
 }
 
 func (q *quota) limited() bool { return q.parts.Load() != nil }

@@ -53,10 +53,10 @@ func guardedCalls() []mutant {
 		},
 		{
 			name: "calls that wait for a permit race for it",
-			file: "coord/share/rate.go",
+			file: "coord/limit/rate.go",
 			old:  "	case line <- struct{}{}: // in the order of those that wait\n		defer func() { <-line }()",
 			new:  "	case line <- struct{}{}:\n		<-line",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestWaitersGetTheirsInOrder",
 		},
 		{

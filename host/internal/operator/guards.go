@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
@@ -129,7 +129,7 @@ func (c examination) guardFindings(ctx context.Context) (all []finding, err erro
 		}
 		all = append(all, f)
 	}
-	damaged, err := share.Damaged(ctx, c.store)
+	damaged, err := limit.Damaged(ctx, c.store)
 	for _, name := range damaged {
 		all = append(all, finding{Severity: note, Check: "guards", Text: fmt.Sprintf("the document of limit %s can't be read, so no process can join those that share it", name),
 			Fix: "Nothing, if a process runs that has the limit: it replaces the document within 70 seconds."})

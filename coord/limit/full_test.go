@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -37,7 +37,7 @@ func TestLaw9OneProcessTooManyMakesNoCalls(t *testing.T) {
 			inWorld(t, func(t *testing.T, s *storage.Store) {
 				fill(t, s, 1)
 				var log bytes.Buffer // the handler has a mutex, and the end of the test waits for the last line
-				r := newRate(t, s, 1000, share.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+				r := newRate(t, s, 1000, limit.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 				calls := 0
 				for beat := range 12 {
 					calls += busy(r, 5*time.Second)
@@ -120,7 +120,7 @@ func TestLaw8AMemberThatClaimsTheWholeLimit(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, s *storage.Store) {
 				end := claim(t, s, c.row)
-				a, b := newRate(t, s, 100, share.Config{}), newRate(t, s, 100, share.Config{})
+				a, b := newRate(t, s, 100, limit.Config{}), newRate(t, s, 100, limit.Config{})
 				backlog(t, a)
 				backlog(t, b)
 				for range 600 {
@@ -147,10 +147,10 @@ func TestLaw8ABadBlobIsNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got, err := share.Damaged(t.Context(), s); err != nil || fmt.Sprint(got) != "[rate/c slots/b]" {
+		if got, err := limit.Damaged(t.Context(), s); err != nil || fmt.Sprint(got) != "[rate/c slots/b]" {
 			t.Errorf("got %v, %v", got, err)
 		}
-		if _, err := share.Damaged(t.Context(), nil); err == nil {
+		if _, err := limit.Damaged(t.Context(), nil); err == nil {
 			t.Error("no error without a store")
 		}
 	})

@@ -1,4 +1,4 @@
-package share
+package limit
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func NewRate(store *storage.Store, name string, perSecond float64, cfg Config) (
 		err = CheckRate(perSecond)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("share: rate %s: %w", storage.Quote(name), err)
+		return nil, fmt.Errorf("limit: rate %s: %w", storage.Quote(name), err)
 	}
 	return &Rate{newPart(store, "rate", name, int64(perSecond*unitsPerCall), cfg, bucketTime)}, nil
 }
@@ -32,7 +32,7 @@ func NewRate(store *storage.Store, name string, perSecond float64, cfg Config) (
 // LocalRate returns a rate of this process alone, without a store.
 func LocalRate(perSecond float64) (*Rate, error) {
 	if err := CheckRate(perSecond); err != nil {
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("limit: %w", err)
 	}
 	return &Rate{newLocal("rate", int64(perSecond*unitsPerCall), bucketTime)}, nil
 }
@@ -40,7 +40,7 @@ func LocalRate(perSecond float64) (*Rate, error) {
 // Set changes the limit that this process knows. The smallest of all processes is in force.
 func (r *Rate) Set(perSecond float64) error {
 	if err := CheckRate(perSecond); err != nil {
-		return fmt.Errorf("share: set %s: %w", storage.Quote(r.p.key), err)
+		return fmt.Errorf("limit: set %s: %w", storage.Quote(r.p.key), err)
 	}
 	r.p.setLimit(int64(perSecond * unitsPerCall))
 	return nil

@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 )
 
 // Calls that wait get permits, and slots, in the order in which they have come, and one that doesn't wait gets none
@@ -14,14 +14,14 @@ import (
 func TestWaitersGetTheirsInOrder(t *testing.T) {
 	for name, open := range map[string]func() (take func() (time.Duration, bool), wait func(context.Context) error, give func()){
 		"rate": func() (func() (time.Duration, bool), func(context.Context) error, func()) {
-			r, err := share.LocalRate(10)
+			r, err := limit.LocalRate(10)
 			if err != nil {
 				t.Fatal(err)
 			}
 			return r.Take, r.Wait, func() {}
 		},
 		"slots": func() (func() (time.Duration, bool), func(context.Context) error, func()) {
-			s, err := share.LocalSlots(2)
+			s, err := limit.LocalSlots(2)
 			if err != nil {
 				t.Fatal(err)
 			}

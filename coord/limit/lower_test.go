@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"context"
@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // The smallest limit counts. Slots in use are given up as their calls end, and nobody gets one before.
 func TestLaw6ALimitThatIsLowered(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
-		a, b := newRate(t, s, 100, share.Config{}), newRate(t, s, 100, share.Config{})
+		a, b := newRate(t, s, 100, limit.Config{}), newRate(t, s, 100, limit.Config{})
 		backlog(t, a)
 		backlog(t, b)
 		until(t, "half for each", ttl, func() bool { return a.Share() == 50 && b.Share() == 50 })
@@ -40,7 +40,7 @@ func TestLaw6SlotsInUseAreGivenUpAsTheyEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for _, slots := range []*share.Slots{a, b} {
+		for _, slots := range []*limit.Slots{a, b} {
 			if err := slots.Set(4); err != nil {
 				t.Fatal(err)
 			}

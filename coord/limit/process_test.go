@@ -1,6 +1,6 @@
 //go:build unix
 
-package share_test
+package limit_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -39,7 +39,7 @@ func child(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	r, err := share.NewRate(s, name, realLimit, share.Config{TTL: realTTL, Strict: true})
+	r, err := limit.NewRate(s, name, realLimit, limit.Config{TTL: realTTL, Strict: true})
 	if err != nil {
 		fmt.Println(err)
 		return 1

@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"log/slog"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -24,7 +24,7 @@ func TestAChangedThatPanics(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		log := make(lines, 1000)
-		r := newRate(t, s, 50, share.Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Changed: func() { panic("made up by a test") }})
+		r := newRate(t, s, 50, limit.Config{Logger: slog.New(slog.NewTextHandler(log, nil)), Changed: func() { panic("made up by a test") }})
 		for range 3 {
 			if err := r.Wait(t.Context()); err != nil {
 				t.Fatal(err)

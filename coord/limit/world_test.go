@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -21,18 +21,18 @@ const (
 	ttl  = 20 * time.Second
 )
 
-func newRate(t *testing.T, s *storage.Store, perSecond float64, cfg share.Config) *share.Rate {
+func newRate(t *testing.T, s *storage.Store, perSecond float64, cfg limit.Config) *limit.Rate {
 	t.Helper()
-	r, err := share.NewRate(s, name, perSecond, cfg)
+	r, err := limit.NewRate(s, name, perSecond, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-func newSlots(t *testing.T, s *storage.Store, n int) *share.Slots {
+func newSlots(t *testing.T, s *storage.Store, n int) *limit.Slots {
 	t.Helper()
-	slots, err := share.NewSlots(s, name, n, share.Config{})
+	slots, err := limit.NewSlots(s, name, n, limit.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func newSlots(t *testing.T, s *storage.Store, n int) *share.Slots {
 }
 
 // busy keeps taking permits for a while, and returns how many.
-func busy(r *share.Rate, d time.Duration) (n int) {
+func busy(r *limit.Rate, d time.Duration) (n int) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		wait, ok := r.Take()
 		if ok {
@@ -55,7 +55,7 @@ func busy(r *share.Rate, d time.Duration) (n int) {
 // process is one that makes calls while it has work.
 type process struct {
 	link *storagetest.Link
-	rate *share.Rate
+	rate *limit.Rate
 	end  context.CancelFunc
 
 	mu   sync.Mutex
@@ -97,7 +97,7 @@ func (f *fleet) start() {
 		}
 		return do()
 	}))
-	p.rate = newRate(f.t, p.link.Store, f.limit, share.Config{Strict: true})
+	p.rate = newRate(f.t, p.link.Store, f.limit, limit.Config{Strict: true})
 	f.live = append(f.live, p)
 	f.most = max(f.most, len(f.live))
 	f.running.Go(func() { f.run(ctx, p) })

@@ -1,100 +1,100 @@
 package main
 
-// swapped are the two times on which the shares of package coord/share rest, and the same the other way round.
+// swapped are the two times on which the shares of package coord/limit rest, and the same the other way round.
 var swapped = [2]string{
 	"inUse(ttl time.Duration) time.Duration   { return ttl * 5 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 }",
 	"inUse(ttl time.Duration) time.Duration   { return ttl * 7 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 5 / 6 }",
 }
 
-// shared are breaks of the laws of package share, in their order.
-func shared() []mutant {
+// limits are breaks of the laws of package limit, in their order.
+func limits() []mutant {
 	return []mutant{
 		{
 			name: "a process too many goes on with a part of its own",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "errors.Is(err, storage.ErrTooLarge)",
 			new:  "errors.Is(err, nil)",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw9OneProcessTooManyMakesNoCalls",
 		},
 		{
 			name: "few slots stay with the processes that have them",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "p.doc.Turn = (p.doc.Turn + 1) % maxUnits",
 			new:  "p.doc.Turn += 0",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw6FewSlotsPassFromOneToAnother",
 		},
 		{
 			name: "a process that joins again begins to count its writes again",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "func newMember(p *part) *member {\n",
 			new:  "func newMember(p *part) *member {\n	p.beat = 0\n",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw1AProcessThatJoinsAgain",
 		},
 		{
 			name: "a process that joins again forgets the processes that it saw",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "func newMember(p *part) *member {\n",
 			new:  "func newMember(p *part) *member {\n	p.seen = agree.Sighting[document]{}\n",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestAProcessThatJoinsAgainWhileTheStoreIsAway",
 		},
 		{
 			name: "a call that waits counts as refused only when it begins to wait",
-			file: "coord/share/part.go",
+			file: "coord/limit/part.go",
 			old:  "refused: now.Before(p.due)}",
 			new:  "refused: false}",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw3ASlowRateIsUsed",
 		},
 		{
 			name: "a member goes although a slot is in use",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "	if !m.idle(began) {\n",
 			new:  "	if m.busy == 0 && !m.idle(began) {\n",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw1ASlotIsKeptWhileTheMemberGoes",
 		},
 		{
 			name: "a share is raised before the write is acknowledged",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "	if p.use < m.use {\n",
 			new:  "	if p.use != m.use {\n",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw1OnlyAnAnswerRaises",
 		},
 		{
 			name: "a share is in use until others may have it",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "return ttl * 5 / 6 }",
 			new:  "return ttl * 9 / 6 }",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw2AShareEndsBeforeOthersHaveIt",
 		},
 		{
 			name: "a share is in use for longer than others watch it",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  swapped[0],
 			new:  swapped[1],
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw2AShareEndsBeforeOthersHaveIt",
 		},
 		{
 			name: "a row is removed as soon as its share has ended",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "return ttl * 7 / 6 }",
 			new:  "return ttl * 5 / 6 }",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw2ClocksThatDrift",
 		},
 		{
 			name: "a share is lowered after that was written",
-			file: "coord/share/member.go",
+			file: "coord/limit/member.go",
 			old:  "	if p.use < m.use {\n",
 			new:  "	if false {\n",
-			by:   "coord/share",
+			by:   "coord/limit",
 			test: "TestLaw1ALowerShareDoesNotWaitForItsWrite",
 		},
 	}

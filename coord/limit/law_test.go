@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -29,7 +29,7 @@ func until(t *testing.T, what string, most time.Duration, check func() bool) tim
 }
 
 // backlog keeps a process busy until the end of the test.
-func backlog(t *testing.T, r *share.Rate) {
+func backlog(t *testing.T, r *limit.Rate) {
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {
@@ -45,7 +45,7 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		var deaf, watched atomic.Bool
 		deaf.Store(true)
-		var r *share.Rate
+		var r *limit.Rate
 		r = newRate(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "put blob" && watched.Load() {
 				if n := r.Share(); n > 50 {
@@ -57,7 +57,7 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 				return op.Fail(storage.ErrUnavailable)
 			}
 			return err
-		}), 100, share.Config{Strict: true})
+		}), 100, limit.Config{Strict: true})
 		backlog(t, r)
 		for range 60 {
 			time.Sleep(time.Second)
@@ -66,7 +66,7 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 			}
 		}
 		deaf.Store(false)
-		other := newRate(t, s, 100, share.Config{})
+		other := newRate(t, s, 100, limit.Config{})
 		until(t, "half for each", ttl, func() bool {
 			_, _ = other.Take()
 			return r.Share() == 50 && other.Share() == 50
@@ -84,7 +84,7 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 		deaf.Store(false)
 		until(t, "all for one", ttl, func() bool { return r.Share() == 100 })
 
-		again := newRate(t, s, 100, share.Config{})
+		again := newRate(t, s, 100, limit.Config{})
 		until(t, "half for each again", ttl, func() bool {
 			_, _ = again.Take()
 			return r.Share() == 50 && again.Share() == 50
@@ -104,13 +104,13 @@ func TestLaw1OnlyAnAnswerRaises(t *testing.T) {
 
 // Two processes want all. The second one gets its half only after the first has given it up.
 func TestLaw1TheFirstLowersBeforeTheSecondRaises(t *testing.T) {
-	for name, limit := range map[string]func(*storage.Store) *storage.Store{
+	for name, over := range map[string]func(*storage.Store) *storage.Store{
 		"with rings":    func(s *storage.Store) *storage.Store { return s },
 		"without rings": storagetest.Plain,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, s *storage.Store) {
-				a, b := newRate(t, limit(s), 100, share.Config{}), newRate(t, limit(s), 100, share.Config{})
+				a, b := newRate(t, over(s), 100, limit.Config{}), newRate(t, over(s), 100, limit.Config{})
 				backlog(t, a)
 				until(t, "all for one", time.Second, func() bool { return a.Share() == 100 })
 				time.Sleep(time.Minute)
@@ -121,7 +121,7 @@ func TestLaw1TheFirstLowersBeforeTheSecondRaises(t *testing.T) {
 					}
 					return a.Share() == 50 && b.Share() == 50
 				})
-				if rings := limit(s).Rings(); rings && took > 2*time.Second {
+				if rings := over(s).Rings(); rings && took > 2*time.Second {
 					t.Errorf("it took %v with rings", took)
 				}
 			})
@@ -138,11 +138,11 @@ func TestLaw1ALowerShareDoesNotWaitForItsWrite(t *testing.T) {
 				time.Sleep(4 * time.Second)
 			}
 			return do()
-		}), 100, share.Config{})
+		}), 100, limit.Config{})
 		backlog(t, a)
 		until(t, "all for one", time.Second, func() bool { return a.Share() == 100 })
 		slow.Store(true)
-		b := newRate(t, s, 100, share.Config{})
+		b := newRate(t, s, 100, limit.Config{})
 		backlog(t, b)
 		until(t, "a lower share", 2*time.Second, func() bool { return a.Share() == 50 })
 		if n := b.Share(); n != 0 {
@@ -156,7 +156,7 @@ func TestLaw1ALowerShareDoesNotWaitForItsWrite(t *testing.T) {
 func TestLaw2AShareEndsBeforeOthersHaveIt(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
-		a, b := newRate(t, link.Store, 100, share.Config{Strict: true}), newRate(t, s, 100, share.Config{Strict: true})
+		a, b := newRate(t, link.Store, 100, limit.Config{Strict: true}), newRate(t, s, 100, limit.Config{Strict: true})
 		backlog(t, a)
 		backlog(t, b)
 		until(t, "half for each", ttl, func() bool { return a.Share() == 50 && b.Share() == 50 })
@@ -184,7 +184,7 @@ func TestLaw2AShareEndsBeforeOthersHaveIt(t *testing.T) {
 // A new share's bucket is empty, and a full one holds the permits of 0.2 seconds.
 func TestLaw3TheBucket(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
-		r := newRate(t, s, 100, share.Config{})
+		r := newRate(t, s, 100, limit.Config{})
 		if err := r.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +207,7 @@ func TestLaw3TheBucket(t *testing.T) {
 func TestLaw5TheShareOfADeadProcessReturns(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
-		dead, alive := newRate(t, link.Store, 100, share.Config{Strict: true}), newRate(t, s, 100, share.Config{})
+		dead, alive := newRate(t, link.Store, 100, limit.Config{Strict: true}), newRate(t, s, 100, limit.Config{})
 		busy(dead, 10*time.Second)
 		link.Cut()
 		backlog(t, alive)
@@ -252,7 +252,7 @@ func TestLaw7IdleCostsNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		store := storagetest.Intercept(s, calls.Hook)
-		r := newRate(t, store, 100, share.Config{})
+		r := newRate(t, store, 100, limit.Config{})
 		slots := newSlots(t, store, 10)
 		if calls.Count() != 0 {
 			t.Errorf("%d requests before the first call", calls.Count())
@@ -278,7 +278,7 @@ func TestLaw7IdleCostsNothing(t *testing.T) {
 		if err := r.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
-		other := newRate(t, s, 100, share.Config{})
+		other := newRate(t, s, 100, limit.Config{})
 		busy(other, time.Second)
 		if n := other.Share(); n != 100 {
 			t.Errorf("a share of %v after the other has left", n)
@@ -306,7 +306,7 @@ func TestLaw8ABadBlobHeals(t *testing.T) {
 				if _, err := s.Blobs("shares").Put(t.Context(), "rate/"+name, []byte(body), storage.Condition{}); err != nil {
 					t.Fatal(err)
 				}
-				a := newRate(t, s, 100, share.Config{Strict: true})
+				a := newRate(t, s, 100, limit.Config{Strict: true})
 				backlog(t, a)
 				if took := until(t, "a share", 90*time.Second, func() bool { return a.Share() == 100 }); took < time.Minute {
 					t.Errorf("after %v somebody might still have used the share", took)
@@ -320,8 +320,8 @@ func TestLaw8ABadBlobHeals(t *testing.T) {
 func TestTheStoreIsAway(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		links := [2]*storagetest.Link{storagetest.NewLink(s), storagetest.NewLink(s)}
-		a, b := newRate(t, links[0].Store, 100, share.Config{}), newRate(t, links[1].Store, 100, share.Config{Strict: true})
-		late := newRate(t, links[0].Store, 100, share.Config{})
+		a, b := newRate(t, links[0].Store, 100, limit.Config{}), newRate(t, links[1].Store, 100, limit.Config{Strict: true})
+		late := newRate(t, links[0].Store, 100, limit.Config{})
 		backlog(t, a)
 		backlog(t, b)
 		until(t, "half for each", ttl, func() bool { return a.Share() == 50 && b.Share() == 50 })
@@ -347,21 +347,21 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%s is no fault", what)
 			}
 		}
-		for _, limit := range []float64{0, -1, 0.1, math.NaN(), math.Inf(1)} {
-			_, err := share.NewRate(s, name, limit, share.Config{})
+		for _, number := range []float64{0, -1, 0.1, math.NaN(), math.Inf(1)} {
+			_, err := limit.NewRate(s, name, number, limit.Config{})
 			want("a rate", err)
-			want("a new rate", newRate(t, s, 1, share.Config{}).Set(limit))
+			want("a new rate", newRate(t, s, 1, limit.Config{}).Set(number))
 		}
 		for _, n := range []int{0, -1} {
-			_, err := share.NewSlots(s, name, n, share.Config{})
+			_, err := limit.NewSlots(s, name, n, limit.Config{})
 			want("slots", err)
 			want("new slots", newSlots(t, s, 1).Set(n))
 		}
-		_, err := share.NewRate(nil, name, 1, share.Config{})
+		_, err := limit.NewRate(nil, name, 1, limit.Config{})
 		want("no store", err)
-		_, err = share.NewRate(s, "", 1, share.Config{})
+		_, err = limit.NewRate(s, "", 1, limit.Config{})
 		want("no name", err)
-		_, err = share.NewRate(s, name, 1, share.Config{TTL: time.Second})
+		_, err = limit.NewRate(s, name, 1, limit.Config{TTL: time.Second})
 		want("a short TTL", err)
 	})
 }
@@ -369,7 +369,7 @@ func TestFaults(t *testing.T) {
 // A limit without a store is this process's own.
 func TestLocal(t *testing.T) {
 	inWorld(t, func(t *testing.T, _ *storage.Store) {
-		r, err := share.LocalRate(100)
+		r, err := limit.LocalRate(100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestLocal(t *testing.T) {
 		if n := busy(r, 10*time.Second); n < 98 || n > 102 {
 			t.Errorf("%d calls in 10 seconds", n)
 		}
-		slots, err := share.LocalSlots(2)
+		slots, err := limit.LocalSlots(2)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,8 +398,8 @@ func TestLocal(t *testing.T) {
 		if err := errors.Join(slots.Leave(t.Context()), r.Leave(t.Context())); err != nil {
 			t.Error(err)
 		}
-		_, badRate := share.LocalRate(0)
-		_, badSlots := share.LocalSlots(0)
+		_, badRate := limit.LocalRate(0)
+		_, badSlots := limit.LocalSlots(0)
 		if badRate == nil || badSlots == nil {
 			t.Error("a limit of nothing is no fault")
 		}

@@ -1,17 +1,17 @@
-package share_test
+package limit_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 // tries takes slots for a while and gives none back, or all, and returns how many it has.
-func tries(slots *share.Slots, d time.Duration, keep bool) (has int) {
+func tries(slots *limit.Slots, d time.Duration, keep bool) (has int) {
 	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		switch _, ok := slots.Take(); {
 		case ok && keep:
@@ -50,7 +50,7 @@ func TestLaw1AProcessThatJoinsAgain(t *testing.T) {
 				if of[0] < 30 || of[1] < 2 || of[0]+of[1] > 100 {
 					t.Errorf("%d slots of 100 are in use", of)
 				}
-				for i, slots := range []*share.Slots{back, other} {
+				for i, slots := range []*limit.Slots{back, other} {
 					for range of[i] {
 						slots.Give()
 					}
@@ -66,8 +66,8 @@ func TestLaw1AProcessThatJoinsAgain(t *testing.T) {
 func TestAProcessThatJoinsAgainWhileTheStoreIsAway(t *testing.T) {
 	inWorld(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
-		loose, strict := newRate(t, link.Store, 100, share.Config{}), newRate(t, link.Store, 100, share.Config{Strict: true})
-		late := newRate(t, link.Store, 100, share.Config{})
+		loose, strict := newRate(t, link.Store, 100, limit.Config{}), newRate(t, link.Store, 100, limit.Config{Strict: true})
+		late := newRate(t, link.Store, 100, limit.Config{})
 		until(t, "half for each", 2*ttl, func() bool {
 			_, _ = loose.Take()
 			_, _ = strict.Take()
@@ -77,7 +77,7 @@ func TestAProcessThatJoinsAgainWhileTheStoreIsAway(t *testing.T) {
 		for range 2 {
 			busy(late, time.Minute)
 			time.Sleep(2 * time.Minute) // they are idle, and leave
-			for what, rate := range map[string]*share.Rate{"a strict process": strict, "one that has never reached the store": late} {
+			for what, rate := range map[string]*limit.Rate{"a strict process": strict, "one that has never reached the store": late} {
 				if n := busy(rate, time.Minute); n != 0 {
 					t.Errorf("%s made %d calls", what, n)
 				}

@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/millrace-go/millrace/coord/share"
+	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -18,7 +18,7 @@ func ExampleRate() {
 	store, _ := sqlite.Open(ctx, filepath.Join(dir, "shop.db"))
 	defer store.Close()
 
-	mails, err := share.NewRate(store, "smtp", 10, share.Config{})
+	mails, err := limit.NewRate(store, "smtp", 10, limit.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -45,7 +45,7 @@ func ExampleSlots() {
 	store, _ := sqlite.Open(ctx, filepath.Join(dir, "shop.db"))
 	defer store.Close()
 
-	bank, err := share.NewSlots(store, "bank", 5, share.Config{})
+	bank, err := limit.NewSlots(store, "bank", 5, limit.Config{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,4 +1,4 @@
-package share
+package limit
 
 import (
 	"context"
@@ -227,7 +227,7 @@ func (p *part) leave(ctx context.Context) error {
 	case <-left:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("share: leave %s: %w", storage.Quote(p.key), context.Cause(ctx))
+		return fmt.Errorf("limit: leave %s: %w", storage.Quote(p.key), context.Cause(ctx))
 	}
 }
 

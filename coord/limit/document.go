@@ -1,4 +1,4 @@
-package share
+package limit
 
 import (
 	"cmp"
@@ -139,18 +139,18 @@ func (d document) targets() map[string]int64 {
 // number replace the blob by themselves, 70 seconds after nobody has changed it.
 func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) {
 	if err := storecall.CheckStore(s); err != nil {
-		return nil, fmt.Errorf("share: damaged: %w", err)
+		return nil, fmt.Errorf("limit: damaged: %w", err)
 	}
 	for info, err := range s.Blobs(container).List(ctx, "") {
 		if err != nil {
-			return nil, fmt.Errorf("share: damaged: %w", err)
+			return nil, fmt.Errorf("limit: damaged: %w", err)
 		}
 		blob, err := s.Blobs(container).Get(ctx, info.Key, "")
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("share: damaged: %w", err)
+			return nil, fmt.Errorf("limit: damaged: %w", err)
 		}
 		if _, err := decode(blob.Body); err != nil {
 			names = append(names, info.Key)

@@ -1,14 +1,14 @@
-// Package share divides a number among the processes that use it: calls a second ([Rate]), or calls at a time
+// Package limit divides a number among the processes that use it: calls a second ([Rate]), or calls at a time
 // ([Slots]). It works on any *storage.Store. A call costs no request, no matter how many there are.
 //
-//	mails, err := share.NewRate(store, "smtp", 50, share.Config{}) // of all processes together, each second
+//	mails, err := limit.NewRate(store, "smtp", 50, limit.Config{}) // of all processes together, each second
 //	if err != nil {
 //		return err
 //	}
 //	defer mails.Leave(ctx)
 //	err = mails.Wait(ctx) // for a permit; mails.Take() doesn't wait
 //
-//	bank, err := share.NewSlots(store, "bank", 20, share.Config{}) // of all processes together, at a time
+//	bank, err := limit.NewSlots(store, "bank", 20, limit.Config{}) // of all processes together, at a time
 //	err = bank.Wait(ctx)
 //	defer bank.Give()
 //
@@ -79,4 +79,4 @@
 //
 // The rest is the share of the dead process, which is lost for 23 seconds, and what processes with little work keep for
 // their next burst. A TTL of 10 seconds doubles the requests and gains nothing, because they collide.
-package share
+package limit

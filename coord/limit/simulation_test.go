@@ -1,4 +1,4 @@
-package share_test
+package limit_test
 
 import (
 	"fmt"

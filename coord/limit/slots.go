@@ -1,4 +1,4 @@
-package share
+package limit
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func NewSlots(store *storage.Store, name string, n int, cfg Config) (*Slots, err
 		err = CheckSlots(n)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("share: slots %s: %w", storage.Quote(name), err)
+		return nil, fmt.Errorf("limit: slots %s: %w", storage.Quote(name), err)
 	}
 	return &Slots{newPart(store, "slots", name, int64(n), cfg, 0)}, nil
 }
@@ -27,7 +27,7 @@ func NewSlots(store *storage.Store, name string, n int, cfg Config) (*Slots, err
 // LocalSlots returns slots of this process alone, without a store.
 func LocalSlots(n int) (*Slots, error) {
 	if err := CheckSlots(n); err != nil {
-		return nil, fmt.Errorf("share: %w", err)
+		return nil, fmt.Errorf("limit: %w", err)
 	}
 	return &Slots{newLocal("slots", int64(n), 0)}, nil
 }
@@ -35,7 +35,7 @@ func LocalSlots(n int) (*Slots, error) {
 // Set changes the number that this process knows. The smallest of all processes is in force.
 func (s *Slots) Set(n int) error {
 	if err := CheckSlots(n); err != nil {
-		return fmt.Errorf("share: set %s: %w", storage.Quote(s.p.key), err)
+		return fmt.Errorf("limit: set %s: %w", storage.Quote(s.p.key), err)
 	}
 	s.p.setLimit(int64(n))
 	return nil
