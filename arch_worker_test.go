@@ -28,7 +28,7 @@ type room struct {
 func rooms() []room {
 	return []room{
 		{
-			name: "ground", files: "setup.go config.go turn.go message.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
+			name: "ground", files: "setup.go config.go limiter.go message.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
 			calls: "Config.RetryDelay QueueConfig.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
 			why:   "all rooms stand on it, so it knows none of them",
 		},

@@ -170,7 +170,7 @@ func TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit(t *testing.T) {
 			done.Add(1)
 			return nil
 		}))
-		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		all := make([]job, 20)
 		for i := range all {
 			all[i].N = i
@@ -191,11 +191,11 @@ func TestLaw7AHangKeepsNoPlaceOfAnAdaptiveLimit(t *testing.T) {
 func TestAdaptiveOutsideOfAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := adaptive(guard.Adaptive{Most: 1})
-		turn, err := g.Turn(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
+		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		worldtest.WantErr(t, limiter.Leave(t.Context()), nil)
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
@@ -210,7 +210,7 @@ func TestAdaptiveOutsideOfAWorker(t *testing.T) {
 func TestLaw7LeavingAwaitsNoCallOfAnAdaptiveLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := adaptive(guard.Adaptive{Most: 1})
-		turn, err := g.Turn(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
+		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: worldtest.OpenStore(t, worldtest.Virtual)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestLaw7LeavingAwaitsNoCallOfAnAdaptiveLimit(t *testing.T) {
 		}
 		synctest.Wait() // one is under way, the other waits
 		began := time.Now()
-		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		worldtest.WantErr(t, limiter.Leave(t.Context()), nil)
 		if took := time.Since(began); took > 0 {
 			t.Errorf("leaving took %v", took)
 		}
@@ -278,7 +278,7 @@ func TestAdaptiveShowsWhatItRefuses(t *testing.T) {
 	})
 }
 
-// A worker whose queue has the guard's Turn uses the service, and hardly fetches a message to be refused.
+// A worker whose queue has the guard's Limiter uses the service, and hardly fetches a message to be refused.
 func TestAdaptiveOfAWorker(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newCrowded(t, 8)
@@ -294,7 +294,7 @@ func TestAdaptiveOfAWorker(t *testing.T) {
 			}
 			return err
 		})
-		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 64, Turn: g.Turn}}})
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 64, Limiter: g.Limiter}}})
 		for range 45 {
 			worldtest.Send(w, make([]job, 100)...)
 		}

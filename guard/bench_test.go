@@ -55,7 +55,7 @@ func BenchmarkDrain(b *testing.B) {
 			run := call
 			if x.cfg != nil {
 				g := guard.New("smtp", *x.cfg)
-				queue.Turn = g.Turn
+				queue.Limiter = g.Limiter
 				run = func(ctx context.Context) error { return g.Do(ctx, call) }
 			}
 			handlers.React(w.Registry, "jobs", func(ctx context.Context, _ job) error { return run(ctx) })

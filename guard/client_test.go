@@ -51,7 +51,7 @@ func TestLaw11AClientsTimeoutHidesNothing(t *testing.T) {
 		handlers.React(w.Registry, "jobs", func(ctx context.Context, _ job) error {
 			return g.Do(ctx, requesting(client, "POST", "http://crm.example"))
 		})
-		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		for i := range 500 {
 			worldtest.Send(w, job{i})
 			time.Sleep(100 * time.Millisecond)

@@ -20,11 +20,11 @@ func TestCloseByHand(t *testing.T) {
 				all := make([]*guard.Guard, 3)
 				for i := range all {
 					all[i] = quiet()
-					turn, err := all[i].Turn(t.Context(), worker.Consumer{Store: s})
+					limiter, err := all[i].Limiter(t.Context(), worker.Consumer{Store: s})
 					if err != nil {
 						t.Fatal(err)
 					}
-					t.Cleanup(func() { _ = turn.Leave(t.Context()) })
+					t.Cleanup(func() { _ = limiter.Leave(t.Context()) })
 				}
 				for _, g := range all[:2] {
 					trip(t, g)

@@ -22,35 +22,36 @@ type Config struct {
 	Fault func(error) Fault
 
 	// Repeatable says that the service recognises a repeated call by its key, such as the Idempotency-Key that
-	// [Guard.Transport] sets, or that a repeat does no harm. Calls whose outcome is unknown are then repeated. Defaults to
-	// false: their messages go to the poison queue.
+	// [Guard.Transport] sets, or that a repeat does no harm. Calls whose outcome is unknown are then repeated. Defaults
+	// to false: their messages go to the poison queue.
 	Repeatable bool
 
 	// Verify asks the service whether the call for a message was done. The key is the one that [Guard.Transport] sends:
 	// the message's ID, in an agent of a process its process.Key, or that of [Keyed]. It runs before each call,
-	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After an
-	// error the message waits, also if the service refuses the question: return false without one if it says that it
+	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After
+	// an error the message waits, also if the service refuses the question: return false without one if it says that it
 	// knows no such call. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
 	Verify func(ctx context.Context, key string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an
-	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it: the
-	// end of the handler's own context tells nothing about the service. Neither does the end of a deadline that a caller
-	// has set itself, if it leaves the call less than a quarter of Timeout, or of all that the handler has. [NoTimeout]
-	// leaves it to the handler's context, so a service that hangs never opens the breaker. Defaults to 1 minute.
+	// answer. Where the handler has less time left (handlers.Config.Timeout), that is after nineteen twentieths of it:
+	// the end of the handler's own context tells nothing about the service. Neither does the end of a deadline that a
+	// caller has set itself, if it leaves the call less than a quarter of Timeout, or of all that the handler has.
+	// [NoTimeout] leaves it to the handler's context, so a service that hangs never opens the breaker. Defaults to 1
+	// minute.
 	Timeout time.Duration
 
-	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats by
-	// delivery only. Defaults to 250 milliseconds.
+	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats
+	// by delivery only. Defaults to 250 milliseconds.
 	InPlace time.Duration
 
 	// Budget bounds the calls that are repeated in place, as a share of all calls in Break.Window, 0 to 1. Three are
 	// always allowed. Defaults to 0.1.
 	Budget float64
 
-	// Rate bounds the calls of all processes together; their guards have the same name. A call that finds no permit waits
-	// for InPlace at most, and then its message is handed back. A queue with the guard's Turn takes only messages that
-	// have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no limit.
+	// Rate bounds the calls of all processes together; their guards have the same name. A call that finds no permit
+	// waits for InPlace at most, and then its message is handed back. A queue with the guard's Limiter takes only
+	// messages that have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no limit.
 	Rate Rate
 
 	// Slots bounds the calls of all processes at a time, likewise. Defaults to no limit.
@@ -61,8 +62,8 @@ type Config struct {
 	// limit.
 	Adaptive Adaptive
 
-	// Store is where processes divide Rate and Slots; see package coord/limit. Defaults to that of the first worker that
-	// asks for a turn. Without one, and until then, both limits are this process's own.
+	// Store is where processes divide Rate and Slots; see package coord/limit. Defaults to that of the first worker
+	// that asks for a limiter. Without one, and until then, both limits are this process's own.
 	Store *storage.Store
 
 	// Strict makes no calls when this process can't reach the store for a while, if Rate or Slots are set. Defaults to
@@ -79,12 +80,12 @@ type Config struct {
 	// everybody. So it bounds how long a message is handed back. Defaults to 168 hours.
 	MaxAge time.Duration
 
-	// Metrics shows the guard's metrics (millrace_guard_…), and so does that of each worker that asks for a turn. Defaults
-	// to none.
+	// Metrics shows the guard's metrics (millrace_guard_…), and so does that of each worker that asks for a limiter.
+	// Defaults to none.
 	Metrics prometheus.Registerer
 
-	// Logger gets a line when the breaker opens and when it closes. Defaults to that of the first worker that asks for a
-	// turn, and before that to slog.Default().
+	// Logger gets a line when the breaker opens and when it closes. Defaults to that of the first worker that asks for
+	// a limiter, and before that to slog.Default().
 	Logger *slog.Logger
 }
 

@@ -27,8 +27,8 @@ func TestFaultsOfAConfig(t *testing.T) {
 			t.Errorf("got %v, want something about %s", err, want)
 		}
 	}
-	if _, err := g.Turn(t.Context(), worker.Consumer{}); err == nil {
-		t.Error("a worker got a turn")
+	if _, err := g.Limiter(t.Context(), worker.Consumer{}); err == nil {
+		t.Error("a worker got a limiter")
 	}
 	err := g.Do(t.Context(), func(context.Context) error { t.Error("a call was made"); return nil })
 	wantAction(t, "a call", err, handlers.HandBack)
@@ -82,17 +82,17 @@ func TestTheFirstProbeIsTheShortest(t *testing.T) {
 	worldtest.Want(t, "Most", g.Limits().Probe.Most, time.Minute)
 }
 
-// A queue whose messages are fetched and refused again and again, because it has no turn of the guard, is told once.
+// A queue whose messages are fetched and refused again and again, because it has no limiter of the guard, is told once.
 func TestAQueueWithoutTheTurnIsTold(t *testing.T) {
-	for name, turn := range map[string]bool{"without": false, "with": true} {
+	for name, limiter := range map[string]bool{"without": false, "with": true} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				log := worldtest.NewLog()
 				g := guard.New("smtp", guard.Config{Logger: slog.New(log)})
 				ctx := handling(t, id(1), 1)
-				if turn {
+				if limiter {
 					queue, _ := wire.HandlingUnder(ctx)
-					if _, err := g.Turn(ctx, worker.Consumer{Queue: queue.Queue}); err != nil {
+					if _, err := g.Limiter(ctx, worker.Consumer{Queue: queue.Queue}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -100,7 +100,7 @@ func TestAQueueWithoutTheTurnIsTold(t *testing.T) {
 					_ = g.Do(ctx, asks(60))
 				}
 				want := 1
-				if turn {
+				if limiter {
 					want = 0
 				}
 				worldtest.Want(t, "lines that tell of it", log.Count("WARN messages are fetched", "guard=smtp"), want)

@@ -62,7 +62,7 @@ func TestLaw11AStopRepeatsNoCall(t *testing.T) {
 					}
 					return context.Cause(ctx)
 				}))
-				cfg := worker.Config{Logger: slog.New(slog.DiscardHandler), DrainTimeout: time.Second, Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}}
+				cfg := worker.Config{Logger: slog.New(slog.DiscardHandler), DrainTimeout: time.Second, Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}}
 				stop := w.Start(cfg)
 				s, err := channel.NewSender[job](w.Channels)
 				if err != nil {

@@ -127,7 +127,7 @@ func TestLaw7ADamagedDocumentStopsNobodyForEver(t *testing.T) {
 				}
 				log := worldtest.NewLog()
 				g := guard.New("smtp", guard.Config{Logger: slog.New(log), InPlace: guard.NotInPlace})
-				turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+				limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -157,7 +157,7 @@ func TestLaw7ADamagedDocumentStopsNobodyForEver(t *testing.T) {
 					t.Errorf("in the end the document is told as %+v, open: %v", found, g.Open())
 				}
 				worldtest.Want(t, "damaged", g.Status().Damaged, c.readOnly)
-				if err := turn.Leave(t.Context()); err != nil && !errors.Is(err, storage.ErrUnavailable) {
+				if err := limiter.Leave(t.Context()); err != nil && !errors.Is(err, storage.ErrUnavailable) {
 					t.Error(err)
 				}
 			})

@@ -14,15 +14,15 @@ const (
 	afterCall = 20 * time.Millisecond  // the message of a call that has ended is released by then
 )
 
-// division divides the room of a guard among the consumers of this process that have its Turn. A promise counts until
-// its consumer asks again, and a message counts until it is released.
+// division divides the room of a guard among the consumers of this process that have its Limiter. A promise counts
+// until its consumer asks again, and a message counts until it is released.
 type division struct {
 	tell func() // all consumers, so that they ask again
 
 	many atomic.Bool // consumers
 
 	mu      sync.Mutex
-	all     []*turn
+	all     []*limiter
 	windows time.Time // when a consumer without messages was given a place last
 	timer   *time.Timer
 	due     time.Time // when the timer ends
@@ -41,7 +41,7 @@ type stake struct {
 	served       time.Time // when it had a place, or a message, last
 }
 
-func (d *division) join(t *turn) {
+func (d *division) join(t *limiter) {
 	if t.inHand == nil || t.atMost <= 0 {
 		return // what it holds isn't known
 	}
@@ -53,14 +53,14 @@ func (d *division) join(t *turn) {
 }
 
 // setHand notes what a consumer may hold without the guard.
-func (d *division) setHand(t *turn, hand int) {
+func (d *division) setHand(t *limiter, hand int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t.hand = hand
 }
 
 // pause notes that a consumer is told that the breaker is shut.
-func (d *division) pause(t *turn) {
+func (d *division) pause(t *limiter) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	t.paused = true
@@ -68,7 +68,7 @@ func (d *division) pause(t *turn) {
 
 // before returns how many messages a consumer has held since the breaker was shut. Their handlers do other things than
 // calls, and may go on for long: while few calls are let through, they leave the room to others.
-func (d *division) before(t *turn, few bool) int {
+func (d *division) before(t *limiter, few bool) int {
 	if t.inHand == nil {
 		return 0
 	}
@@ -86,9 +86,9 @@ func (d *division) before(t *turn, few bool) int {
 	return t.before
 }
 
-func (d *division) leave(t *turn) {
+func (d *division) leave(t *limiter) {
 	d.mu.Lock()
-	d.all = slices.DeleteFunc(d.all, func(other *turn) bool { return other == t })
+	d.all = slices.DeleteFunc(d.all, func(other *limiter) bool { return other == t })
 	d.many.Store(len(d.all) > 1)
 	if len(d.all) < 2 && d.timer != nil {
 		d.timer.Stop()
@@ -99,7 +99,7 @@ func (d *division) leave(t *turn) {
 }
 
 // part returns how many messages a consumer may hold, out of the room for all.
-func (d *division) part(t *turn, room int) int {
+func (d *division) part(t *limiter, room int) int {
 	d.mu.Lock()
 	part, lowered := d.promise(t, room, time.Now())
 	d.mu.Unlock()
@@ -110,7 +110,7 @@ func (d *division) part(t *turn, room int) int {
 }
 
 // promise changes what a consumer may hold, and reports that others can have more thereby.
-func (d *division) promise(t *turn, room int, now time.Time) (part int, lowered bool) {
+func (d *division) promise(t *limiter, room int, now time.Time) (part int, lowered bool) {
 	if len(d.all) < 2 || !slices.Contains(d.all, t) {
 		t.told = min(room, t.hand)
 		return room, false
@@ -135,7 +135,7 @@ func (d *division) promise(t *turn, room int, now time.Time) (part int, lowered 
 			free -= max(o.told, o.held)
 		}
 	}
-	if !slices.ContainsFunc(d.all, func(o *turn) bool { return !o.idle || o.held > 0 }) {
+	if !slices.ContainsFunc(d.all, func(o *limiter) bool { return !o.idle || o.held > 0 }) {
 		free = t.target // each has a place while none has messages
 	}
 	before := t.told
@@ -179,7 +179,7 @@ func (s *stake) look(now time.Time, held int) {
 // aim computes what each consumer should have. Those with messages divide the room evenly, but for a part that is for
 // those without: one place for each, in turn. While none has messages, each has a place.
 func (d *division) aim(room int, now time.Time) {
-	var idle, busy []*turn
+	var idle, busy []*limiter
 	for _, o := range d.all {
 		o.target = 0
 		if o.idle {
@@ -204,7 +204,7 @@ func (d *division) aim(room int, now time.Time) {
 		inTurn(busy, now)
 		busy = busy[:room]
 	}
-	slices.SortStableFunc(busy, func(a, b *turn) int { return cmp.Compare(a.hand, b.hand) })
+	slices.SortStableFunc(busy, func(a, b *limiter) int { return cmp.Compare(a.hand, b.hand) })
 	for i, o := range busy {
 		o.target = min(o.hand, room/(len(busy)-i))
 		room -= o.target
@@ -225,8 +225,8 @@ func (d *division) forIdle(n, room int, now time.Time) int {
 
 // inTurn sorts consumers: those that have just been given a place come first, and then those that have had none for the
 // longest time.
-func inTurn(all []*turn, now time.Time) {
-	slices.SortStableFunc(all, func(a, b *turn) int {
+func inTurn(all []*limiter, now time.Time) {
+	slices.SortStableFunc(all, func(a, b *limiter) int {
 		if x, y := a.keeps(now), b.keeps(now); x != y {
 			if x {
 				return -1

@@ -70,7 +70,7 @@ func newWays(t *testing.T, s *storage.Store, cfg guard.Config, took time.Duratio
 	})
 	all := map[string]worker.QueueConfig{}
 	for name, register := range consumed {
-		all[name] = worker.QueueConfig{Concurrency: 8, Turn: w.guard.Turn}
+		all[name] = worker.QueueConfig{Concurrency: 8, Limiter: w.guard.Limiter}
 		if !apart {
 			register(w.Registry)
 			continue

@@ -3,7 +3,7 @@
 //	smtp := guard.New("smtp", guard.Config{Fault: guard.SMTP})
 //
 //	handlers.ReactOnce(h, "mails", guard.Around(smtp, mailer.Confirm)) // each run is one call
-//	worker.QueueConfig{Turn: smtp.Turn}                                // of queue mails: it pauses while smtp is away
+//	worker.QueueConfig{Limiter: smtp.Limiter}                          // of queue mails: it pauses while smtp is away
 //
 // A handler that does more than the call, or isn't a reaction, makes the call by Do. Its error already is the verdict:
 //
@@ -46,7 +46,7 @@
 // # The breaker
 //
 // It opens when half of at least 20 calls have failed within 10 seconds, or 20 in a row, and at least 5 messages were
-// among them. Then no call is made, and the queues with its Turn are paused. After 1 second, later up to 30, one
+// among them. Then no call is made, and the queues with its Limiter are paused. After 1 second, later up to 30, one
 // message is received, and its call is the probe. When that is done, 2 calls are let through at a time, then 4, 8, 16
 // and 32, then all.
 //
@@ -84,9 +84,9 @@
 //	limits.Rate = guard.PerSecond(80)
 //	err := smtp.Set(limits) // while it works; what limits has counts, and nothing of before
 //
-// Processes divide both by a document of the store; see package coord/limit. The Turn takes only messages that have a
-// permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
-// Turn divide its part, and the calls that a ramp lets through.
+// Processes divide both by a document of the store; see package coord/limit. The Limiter takes only messages that have
+// a permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
+// Limiter divide its part, and the calls that a ramp lets through.
 //
 // Config.Adaptive bounds the calls of this process at a time by what the service can usefully do, as the process finds
 // out from the times of its calls; see [Adaptive]. So messages wait in the queue, and not in that of the service:
@@ -135,7 +135,8 @@
 //  9. A time for which the service asks one process to wait is over before another process that has learned of it
 //     calls. It is written once, however many calls are asked to wait, and again when one must wait for longer, or
 //     a probe.
-//  10. The queues of one process that have the Turn are promised together no more messages than the guard lets run. A
+//  10. The queues of one process that have the Limiter are promised together no more messages than the guard lets run.
+//      A
 //     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
 //     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in
 //     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.

@@ -266,11 +266,11 @@ func TestLaw7ADoubtLimitsCallsForASecond(t *testing.T) {
 			worldtest.Want(t, "limits in doubt", limits(t, g), worker.Limits{Concurrency: 1, MaxInHand: 1})
 		}
 		doubt()
-		turn, err := g.Turn(t.Context(), worker.Consumer{})
+		limiter, err := g.Limiter(t.Context(), worker.Consumer{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, changed := turn.Now()
+		_, changed := limiter.Now()
 		begin := time.Now()
 		<-changed
 		worldtest.Want(t, "time until all calls are let through", time.Since(begin), time.Second)

@@ -33,7 +33,7 @@ func Example() {
 	h := handlers.NewRegistry(channels, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
 	charged := make(chan string, 1)
 	handlers.ReactOnce(h, "orders", guard.Around(bank, func(_ context.Context, o Order) error { charged <- o.Item; return nil }))
-	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{"orders": {Turn: bank.Turn}}})
+	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{"orders": {Limiter: bank.Limiter}}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()
 

@@ -80,7 +80,7 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 				f.hearing, h = h, nil
 			}
 			f.mu.Unlock()
-			if h != nil { // the turn of another queue was quicker, or all have left
+			if h != nil { // the limiter of another queue was quicker, or all have left
 				h.Close()
 			}
 		}

@@ -105,7 +105,7 @@ func TestLaw5AClosedBreakerAsksOnce(t *testing.T) {
 		var calls storagetest.Calls
 		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
 		g := quiet()
-		turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestLaw5AClosedBreakerAsksOnce(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		worldtest.Want(t, "requests", calls.Count("get blob", "put blob"), 1)
-		if err := turn.Leave(t.Context()); err != nil {
+		if err := limiter.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -171,20 +171,20 @@ func TestLaw5ARampWithoutCallsAsksNothing(t *testing.T) {
 func TestAProcessThatStartsInAnOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		open := func() (*guard.Guard, worker.Turn) {
+		open := func() (*guard.Guard, worker.Limiter) {
 			g := quiet()
-			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return g, turn
+			return g, limiter
 		}
-		a, turnA := open()
-		b, turnB := open()
+		a, limiterA := open()
+		b, limiterB := open()
 		trip(t, a)
 		trip(t, b)
 		time.Sleep(500 * time.Millisecond)
-		c, turnC := open()
+		c, limiterC := open()
 		time.Sleep(100 * time.Millisecond)
 		err := c.Do(handling(t, id(1), 1), func(context.Context) error { t.Error("a call was made"); return nil })
 		if !errors.Is(err, guard.ErrOpen) {
@@ -196,8 +196,8 @@ func TestAProcessThatStartsInAnOutage(t *testing.T) {
 		for _, g := range []*guard.Guard{a, b, c} {
 			worldtest.Want(t, "calls at a time after the probe", limits(t, g), worker.Limits{Concurrency: 2, MaxInHand: 2})
 		}
-		for _, turn := range []worker.Turn{turnA, turnB, turnC} {
-			if err := turn.Leave(t.Context()); err != nil {
+		for _, limiter := range []worker.Limiter{limiterA, limiterB, limiterC} {
+			if err := limiter.Leave(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}
@@ -211,12 +211,12 @@ func TestAProcessThatStartsLateInAnOutageTellsOfIt(t *testing.T) {
 		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
 		open := func(log slog.Handler) (*guard.Guard, func()) {
 			g := guard.New("smtp", guard.Config{Logger: slog.New(log), InPlace: guard.NotInPlace})
-			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return g, func() {
-				if err := turn.Leave(t.Context()); err != nil {
+				if err := limiter.Leave(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -255,12 +255,12 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 			return do()
 		})
 		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Rate: guard.PerSecond(1000)})
-		open := func() worker.Turn {
-			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+		open := func() worker.Limiter {
+			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return turn
+			return limiter
 		}
 		first := open()
 		join := func() {
@@ -270,10 +270,10 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 			time.Sleep(time.Second) // the bucket fills
 		}
 		join()
-		var second worker.Turn
+		var second worker.Limiter
 		leaving = func() { second = open() }
 		if err := first.Leave(t.Context()); err != nil || second == nil {
-			t.Fatalf("%v; the second worker has the turn %v", err, second)
+			t.Fatalf("%v; the second worker has the limiter %v", err, second)
 		}
 		join()
 		for i := range 20 {
@@ -289,7 +289,8 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 	})
 }
 
-// A worker that opens the turns of several queues at the same time listens once, and not any more when all have left.
+// A worker that opens the limiters of several queues at the same time listens once, and not any more when all have
+// left.
 func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(ctx context.Context, op storagetest.Op, do func() error) error {
@@ -299,15 +300,15 @@ func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
 			return do()
 		})
 		g := quiet()
-		turns := make([]worker.Turn, 3)
+		limiters := make([]worker.Limiter, 3)
 		var all sync.WaitGroup
-		for i := range turns {
+		for i := range limiters {
 			all.Go(func() {
-				turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+				limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 				if err != nil {
 					t.Error(err)
 				}
-				turns[i] = turn
+				limiters[i] = limiter
 			})
 		}
 		all.Wait()
@@ -320,8 +321,8 @@ func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
 			return n
 		}
 		worldtest.Want(t, "listeners", heard(), 1)
-		for _, turn := range turns {
-			worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		for _, limiter := range limiters {
+			worldtest.WantErr(t, limiter.Leave(t.Context()), nil)
 		}
 		worldtest.Want(t, "listeners when all have left", heard(), 0)
 	})

@@ -26,9 +26,9 @@ type Guard struct {
 	fleet    *fleet
 	quota    *quota
 	division division // of the quota's room and the breaker's, among queues
-	turns    sync.Map // of bool by queue: that a worker has the turn, or that it was told to
+	limiters sync.Map // of bool by queue: that a worker has the limiter, or that it was told to
 	tally    tally
-	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a turn
+	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a limiter
 	setting  sync.Mutex                  // held while the numbers change, so that all are those of one Set
 
 	transports atomic.Bool // there is one that notes what was sent
@@ -37,7 +37,7 @@ type Guard struct {
 
 // New returns a guard. The name is that of the service, in logs and in the poison queue. A service that can fail in
 // parts, such as by host or by kind of request, has a guard for each part. [Guard.Err] reports what is wrong with the
-// name or the Config. A worker with a turn of such a guard doesn't start, and no call is made.
+// name or the Config. A worker with a limiter of such a guard doesn't start, and no call is made.
 func New(name string, cfg Config) *Guard {
 	g := &Guard{name: name}
 	g.cfg, g.fault = cfg.withDefaults(name)
@@ -114,7 +114,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 			return context.Cause(ctx)
 		}
 		g.settle(ctx, m, refused)
-		warnWithoutTurn(g, m)
+		warnWithoutLimiter(g, m)
 		return refused
 	}
 	if ctx.Err() != nil { // it ended before the call began

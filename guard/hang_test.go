@@ -81,7 +81,7 @@ func TestLaw11AHangRepeatsNoCall(t *testing.T) {
 					}
 					return c.call(ctx, bank)
 				}))
-				stop := w.Start(worker.Config{Logger: slog.New(slog.DiscardHandler), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+				stop := w.Start(worker.Config{Logger: slog.New(slog.DiscardHandler), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 				s, err := channel.NewSender[job](w.Channels)
 				if err != nil {
 					t.Fatal(err)

@@ -192,7 +192,7 @@ func TestLaw4TroubleOfOne(t *testing.T) {
 		start := func(call func() error) (*worldtest.World, *guard.Guard) {
 			w, g := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs")), quiet()
 			handlers.React(w.Registry, "jobs", guard.Around(g, func(context.Context, job) error { return call() }))
-			w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 1, Turn: g.Turn}}})
+			w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 1, Limiter: g.Limiter}}})
 			return w, g
 		}
 		_, ill := start(func() error { failed.Add(1); return errDown })
@@ -213,24 +213,24 @@ func TestLaw4TroubleOfOne(t *testing.T) {
 	})
 }
 
-// A turn on a closed breaker asks the store for nothing, starts no goroutine, and a call allocates nothing.
+// A limiter on a closed breaker asks the store for nothing, starts no goroutine, and a call allocates nothing.
 func TestLaw5ClosedAndIdleCostsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		requests := func(turn worker.OpenTurn) int {
+		requests := func(limiter worker.OpenLimiter) int {
 			var calls storagetest.Calls
 			s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), calls.Hook)
 			w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs"))
 			handlers.React(w.Registry, "jobs", func(context.Context, job) error { return nil })
-			stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Turn: turn}}})
+			stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Limiter: limiter}}})
 			time.Sleep(5 * time.Minute)
 			if err := stop(); err != nil {
 				t.Error(err)
 			}
 			return calls.Count()
 		}
-		guarded, plain := requests(quiet().Turn), requests(worker.Turns())
+		guarded, plain := requests(quiet().Limiter), requests(worker.Limiters())
 		if d := guarded - plain; d < -plain/20 || d > plain/20 { // looks are spread by chance
-			t.Errorf("%d requests in five minutes with a turn, %d without", guarded, plain)
+			t.Errorf("%d requests in five minutes with a limiter, %d without", guarded, plain)
 		}
 	})
 }
@@ -427,7 +427,7 @@ func TestAHandlerWithLessTimeThanItsCall(t *testing.T) {
 			done.Add(1)
 			return nil
 		}))
-		w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		opened := false
 		for range 120 {
 			worldtest.Send(w, job{})

@@ -97,12 +97,12 @@ type quota struct {
 		slots    int
 		adaptive Adaptive
 	}
-	made   parts                     // all that were made with the store, also of limits that are in force no more
-	timer  *time.Timer               // until there is room again
-	turns  int                       // that are open
-	taking sync.RWMutex              // for reading while a call takes a place that others could use
-	stay   atomic.Pointer[stay]      // of the turns; nil: there was none yet
-	short  atomic.Pointer[time.Time] // when a call found all slots in use
+	made     parts                     // all that were made with the store, also of limits that are in force no more
+	timer    *time.Timer               // until there is room again
+	limiters int                       // that are open
+	taking   sync.RWMutex              // for reading while a call takes a place that others could use
+	stay     atomic.Pointer[stay]      // of the limiters; nil: there was none yet
+	short    atomic.Pointer[time.Time] // when a call found all slots in use
 
 	parts   atomic.Pointer[parts] // nil: there is no limit
 	calling atomic.Int64          // calls under way, while there is a limit
@@ -149,10 +149,10 @@ func (q *quota) open(s *storage.Store) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.turns == 0 {
+	if q.limiters == 0 {
 		q.stay.Store(newStay())
 	}
-	if q.turns++; q.store != nil {
+	if q.limiters++; q.store != nil {
 		return nil
 	}
 	q.store, q.made = s, parts{adaptive: q.made.adaptive}
@@ -163,8 +163,8 @@ func (q *quota) open(s *storage.Store) error {
 // closing, unless another consumer has come meanwhile.
 func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	q.mu.Lock()
-	q.turns--
-	made, last := q.made, q.turns == 0
+	q.limiters--
+	made, last := q.made, q.limiters == 0
 	if last {
 		q.stay.Load().end()
 	}
@@ -180,7 +180,7 @@ func (q *quota) leave(ctx context.Context, closing func()) (err error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if last && q.turns == 0 {
+	if last && q.limiters == 0 {
 		closing()
 		if q.cfg.Store == nil {
 			q.store, q.made = nil, parts{adaptive: q.made.adaptive} // the next worker may have another store

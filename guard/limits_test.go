@@ -68,7 +68,7 @@ func (f *fleet) start(cfg guard.Config) {
 		}
 		return err
 	})
-	stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 8, MaxAttempts: f.tries, Turn: g.Turn}}})
+	stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 8, MaxAttempts: f.tries, Limiter: g.Limiter}}})
 	f.guards, f.worlds, f.stop = append(f.guards, g), append(f.worlds, w), append(f.stop, stop)
 }
 
@@ -319,7 +319,7 @@ func TestSlotsThatDoNotBind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
 		g := guard.New("smtp", guard.Config{Slots: 1000, InPlace: guard.NotInPlace, Logger: quietLogger()})
-		turn, err := g.Turn(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Concurrency: 2, MaxInHand: 64})
+		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Concurrency: 2, MaxInHand: 64})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,7 +332,7 @@ func TestSlotsThatDoNotBind(t *testing.T) {
 			calls.Wait()
 			time.Sleep(90 * time.Millisecond)
 		}
-		if l, _ := turn.Now(); l != (worker.Limits{}) {
+		if l, _ := limiter.Now(); l != (worker.Limits{}) {
 			t.Errorf("got limits %+v, want none", l)
 		}
 		var calls sync.WaitGroup
@@ -340,11 +340,11 @@ func TestSlotsThatDoNotBind(t *testing.T) {
 			calls.Go(func() { _ = g.Do(handling(t, id(500+i), 1), one) })
 		}
 		synctest.Wait()
-		if l, _ := turn.Now(); l.MaxInHand == 0 {
+		if l, _ := limiter.Now(); l.MaxInHand == 0 {
 			t.Errorf("a call found no slot, and the limits are %+v", l)
 		}
 		calls.Wait()
-		worldtest.WantErr(t, turn.Leave(t.Context()), nil)
+		worldtest.WantErr(t, limiter.Leave(t.Context()), nil)
 		time.Sleep(10 * time.Minute)
 	})
 }
@@ -368,7 +368,7 @@ func TestLaw8AWorkerThatStopsLeaves(t *testing.T) {
 						handlers.React(w.Registry, "jobs", func(ctx context.Context, _ job) error {
 							return g.Do(ctx, func(ctx context.Context) error { return worldtest.Pause(ctx, 20*time.Millisecond) })
 						})
-						stops[i] = w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+						stops[i] = w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 					}
 					time.Sleep(20*time.Second + time.Duration(moment)*77*time.Millisecond)
 					worldtest.WantErr(t, stops[0](), nil)

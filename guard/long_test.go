@@ -36,10 +36,10 @@ func TestLaw7LongHandlersKeepNoQueueFromItsProbe(t *testing.T) {
 					return err
 				}
 				handlers.React(w.Registry, "jobs", func(ctx context.Context, j job) error { return work(ctx, j.N) })
-				cfg := worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}}
+				cfg := worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}}
 				if queues > 1 {
 					handlers.React(w.Registry, "chores", func(ctx context.Context, c chore) error { return work(ctx, c.N) })
-					cfg.Queues["chores"] = worker.QueueConfig{Turn: g.Turn}
+					cfg.Queues["chores"] = worker.QueueConfig{Limiter: g.Limiter}
 				}
 				stop := w.Start(cfg)
 				for range long {
@@ -83,7 +83,7 @@ func TestLaw7ProbesThatDecideThemselves(t *testing.T) {
 				return handlers.Later(5*time.Second, "the bank is still at it")
 			})
 		})
-		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		for i := range 200 {
 			worldtest.Send(w, job{i})
 		}
@@ -114,7 +114,7 @@ func TestAWorkerStartsWhileACallClaimsTheProbe(t *testing.T) {
 		begin := func() func() error {
 			w := worldtest.NewBare(t, store, handlers.Config{}, channel.Command[job]("jobs"))
 			handlers.React(w.Registry, "jobs", func(context.Context, job) error { return nil })
-			return w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+			return w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		}
 		stop := begin()
 		time.Sleep(time.Second)

@@ -18,13 +18,13 @@ func TestMetrics(t *testing.T) {
 		r := prometheus.NewPedanticRegistry()
 		s := worldtest.OpenStore(t, worldtest.Virtual)
 		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Metrics: r})
-		var turns []worker.Turn
+		var limiters []worker.Limiter
 		for range 2 {
-			turn, err := g.Turn(t.Context(), worker.Consumer{Store: s, Metrics: r})
+			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s, Metrics: r})
 			if err != nil {
 				t.Fatal(err)
 			}
-			turns = append(turns, turn)
+			limiters = append(limiters, limiter)
 		}
 		_ = g.Do(handling(t, id(1), 1), ends(nil))
 		trip(t, g) // by 19 calls, for half of 20 are enough
@@ -60,8 +60,8 @@ millrace_guard_refused_total{guard="smtp",why="slots"} 0
 		if c := g.Counts(); c.Failed != 19 || c.Opened != 1 || c.Alone.IsZero() {
 			t.Errorf("got %+v, want 19 failures, and one outage that the others don't know of", c)
 		}
-		for _, turn := range turns {
-			if err := turn.Leave(t.Context()); err != nil {
+		for _, limiter := range limiters {
+			if err := limiter.Leave(t.Context()); err != nil {
 				t.Error(err)
 			}
 		}

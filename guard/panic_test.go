@@ -43,7 +43,7 @@ func TestLaw1AnOutageInWhichCallsPanic(t *testing.T) {
 		for i := range 100 {
 			worldtest.Send(w, job{i})
 		}
-		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+		stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 		time.Sleep(time.Hour)
 		calls, _, _ := s.counted()
 		if !g.Open() || calls > 200 {

@@ -134,11 +134,11 @@ func TestLaw9AnotherProcessIsAsked(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	g := guard.New("bank", guard.Config{Logger: slog.New(slog.DiscardHandler)})
-	turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+	limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = turn.Leave(context.Background()) })
+	t.Cleanup(func() { _ = limiter.Leave(context.Background()) })
 	if err := g.Do(t.Context(), ends(nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestLaw9AnotherProcessIsAsked(t *testing.T) {
 	}
 	minute := time.After(time.Minute)
 	for {
-		limits, changed := turn.Now()
+		limits, changed := limiter.Now()
 		if limits.Pause {
 			break
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// raised is a turn that sets the concurrency of a queue, as its settings may.
+// raised is a limiter that sets the concurrency of a queue, as its settings may.
 type raised int
 
 func (r raised) Now() (worker.Limits, <-chan struct{}) {
@@ -48,9 +48,9 @@ func TestLaw10WithSlowCallsAndARaisedConcurrency(t *testing.T) {
 						}
 						return err
 					})
-					open := func(context.Context, worker.Consumer) (worker.Turn, error) { return raised(to), nil }
-					turn := worker.Turns(worker.Turns(g.Turn, worker.Turns()), open)
-					stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: made, Turn: turn}}})
+					open := func(context.Context, worker.Consumer) (worker.Limiter, error) { return raised(to), nil }
+					limiter := worker.Limiters(worker.Limiters(g.Limiter, worker.Limiters()), open)
+					stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: made, Limiter: limiter}}})
 					f.worlds = append(f.worlds, w)
 					f.send(2500)
 					time.Sleep(time.Minute)
@@ -92,7 +92,7 @@ func TestLaw7AHandlerThatHangsStopsNoQueue(t *testing.T) {
 					}
 					return err
 				})
-				stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn}}})
+				stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter}}})
 				worldtest.Send(w, job{-1})
 				time.Sleep(time.Minute) // until it is given up
 				if name == "outage" {

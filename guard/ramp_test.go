@@ -123,9 +123,9 @@ func TestTheRamp(t *testing.T) {
 		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2400*time.Millisecond {
 			t.Errorf("the second probe was due after %v, want about 2 s", d)
 		}
-		turn, _ := g.Turn(t.Context(), worker.Consumer{Concurrency: 1})
+		limiter, _ := g.Limiter(t.Context(), worker.Consumer{Concurrency: 1})
 		_ = g.Do(handling(t, id(1), 1), ends(nil))
-		if l, _ := turn.Now(); l.Concurrency != 1 {
+		if l, _ := limiter.Now(); l.Concurrency != 1 {
 			t.Errorf("the ramp raises a queue's concurrency from 1 to %d", l.Concurrency)
 		}
 		// No more calls are under way than the step allows.

@@ -195,7 +195,7 @@ func (d *drama) start() {
 	w := worldtest.NewBare(d.t, n.link.Store, handlers.Config{}, channel.Command[job]("jobs"))
 	handlers.React(w.Registry, "jobs", func(ctx context.Context, j job) error { return d.handle(ctx, n, j) })
 	n.stop = w.Start(worker.Config{Visibility: 10 * time.Second, Queues: map[string]worker.QueueConfig{
-		"jobs": {Concurrency: 8, MaxAttempts: d.attempts, Turn: n.guard.Turn},
+		"jobs": {Concurrency: 8, MaxAttempts: d.attempts, Limiter: n.guard.Limiter},
 	}})
 	d.mu.Lock()
 	defer d.mu.Unlock()

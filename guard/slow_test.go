@@ -45,7 +45,7 @@ func TestLaw1SlowAndRareCalls(t *testing.T) {
 						return ctx.Err()
 					})
 				})
-				stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Turn: g.Turn, Concurrency: c.handler}}})
+				stop := w.Start(worker.Config{Logger: quietLogger(), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: g.Limiter, Concurrency: c.handler}}})
 				time.Sleep(10 * time.Minute)
 				if !g.Status().Open || calls.Load() > 60 {
 					t.Errorf("%d calls in an outage of ten minutes, and a breaker of status %+v", calls.Load(), g.Status())

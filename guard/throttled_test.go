@@ -19,22 +19,22 @@ import (
 // member is a process's guard, with a turn on the store of all.
 type member struct {
 	*guard.Guard
-	turn worker.Turn
+	limiter worker.Limiter
 }
 
 func join(t *testing.T, s *storage.Store) member {
 	t.Helper()
 	g := quiet()
-	turn, err := g.Turn(t.Context(), worker.Consumer{Store: s})
+	limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return member{g, turn}
+	return member{g, limiter}
 }
 
 func (m member) leave(t *testing.T) {
 	t.Helper()
-	if err := m.turn.Leave(t.Context()); err != nil {
+	if err := m.limiter.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -237,16 +237,16 @@ func probeThatNeverEnds(t *testing.T, most, want time.Duration) {
 	inBubble(t, func(t *testing.T) {
 		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
 		slow := guard.New("smtp", guard.Config{Logger: quietLogger(), Timeout: 3 * time.Hour})
-		turn, err := slow.Turn(t.Context(), worker.Consumer{Store: s})
+		limiter, err := slow.Limiter(t.Context(), worker.Consumer{Store: s})
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := member{slow, turn}
+		a := member{slow, limiter}
 		g := guard.New("smtp", guard.Config{Logger: slog.New(log)})
-		if turn, err = g.Turn(t.Context(), worker.Consumer{Store: s}); err != nil {
+		if limiter, err = g.Limiter(t.Context(), worker.Consumer{Store: s}); err != nil {
 			t.Fatal(err)
 		}
-		b := member{g, turn}
+		b := member{g, limiter}
 		if err := g.Set(guard.Limits{Probe: guard.Probe{Most: most}}); err != nil {
 			t.Fatal(err)
 		}

@@ -94,25 +94,25 @@ func trip(t testing.TB, g *guard.Guard) {
 	wantOpen(t, g, true)
 }
 
-// wantOpen fails the test unless the turn of a guard is paused, or isn't.
+// wantOpen fails the test unless the limiter of a guard is paused, or isn't.
 func wantOpen(t testing.TB, g *guard.Guard, want bool) {
 	t.Helper()
-	turn, err := g.Turn(t.Context(), worker.Consumer{})
+	limiter, err := g.Limiter(t.Context(), worker.Consumer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, _ := turn.Now()
+	limits, _ := limiter.Now()
 	worldtest.Want(t, "paused", limits.Pause, want)
 }
 
 // limits returns the limits that are in force.
 func limits(t testing.TB, g *guard.Guard) worker.Limits {
 	t.Helper()
-	turn, err := g.Turn(t.Context(), worker.Consumer{})
+	limiter, err := g.Limiter(t.Context(), worker.Consumer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _ := turn.Now()
+	l, _ := limiter.Now()
 	return l
 }
 
@@ -120,8 +120,8 @@ func limits(t testing.TB, g *guard.Guard) worker.Limits {
 func untilDue(t testing.TB, g *guard.Guard) {
 	t.Helper()
 	for limits(t, g).Pause {
-		turn, _ := g.Turn(t.Context(), worker.Consumer{})
-		_, changed := turn.Now()
+		limiter, _ := g.Limiter(t.Context(), worker.Consumer{})
+		_, changed := limiter.Now()
 		<-changed
 	}
 }
@@ -170,7 +170,7 @@ func newLab(t *testing.T, g func(*slog.Logger) *guard.Guard, bad func(job) error
 		}
 		return err
 	})
-	l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Turn: smtp.Turn}}})
+	l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: smtp.Limiter}}})
 	return l
 }
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/right"
 )
 
@@ -25,7 +25,7 @@ const (
 	// queue keeps the order of its messages only roughly, and other workers may have that one in hand.
 	leastRounds = 3
 
-	// quietFor is how long a row may be gone; see coord/turn.
+	// quietFor is how long a row may be gone; see coord/keylock.
 	quietFor = 30 * 24 * time.Hour
 )
 
@@ -36,8 +36,8 @@ func (g Group) TakesTurns() bool { return g.turns != nil }
 // concurrently.
 type Turn struct {
 	of    *turns
-	turn  *turn.Turn
-	state turn.State
+	turn  *keylock.Turn
+	state keylock.State
 	note  func(TurnNote)
 	until time.Time         // no further message begins after it
 	early *Delivery         // the first one that waits for an event
@@ -50,7 +50,7 @@ type Turn struct {
 // Awaited asks the store which message the others of the key wait for. The result reports whether an ID is that
 // message's; it is always false where nobody can tell.
 func (g Group) Awaited(ctx context.Context) func(id string) bool {
-	var s turn.State
+	var s keylock.State
 	if turns, err := g.turns.open(); err == nil {
 		s, _ = turns.State(ctx, g.key)
 	}
@@ -69,14 +69,14 @@ func (g Group) TakeTurn(ctx context.Context, ds []*Delivery, note func(TurnNote)
 		g.turns.clock.saw(d.Envelope.Born())
 	}
 	t := &Turn{of: g.turns, note: note, until: time.Now().Add(turnTime)}
-	t.turn, err = turns.Take(ctx, g.key, func(s *turn.State, w *turn.Wait) error {
+	t.turn, err = turns.Take(ctx, g.key, func(s *keylock.State, w *keylock.Wait) error {
 		return t.begin(ctx, s, w, ds)
 	})
 	var later *LaterError
 	switch {
 	case errors.As(err, &later):
 		return nil, later
-	case errors.Is(err, turn.ErrHeld):
+	case errors.Is(err, keylock.ErrHeld):
 		return nil, waits(WaitHeld, heldMost, "another message of its key is being handled, or its turn can't be had: "+err.Error())
 	case err != nil:
 		return nil, trouble(err)
@@ -123,10 +123,10 @@ func (d *Delivery) previous() (n uint64, ok bool) {
 }
 
 // place tells where a delivery stands. A key that was quiet for so long that its row is gone begins anew.
-func (d *Delivery) place(s *turn.State) turn.Place {
+func (d *Delivery) place(s *keylock.State) keylock.Place {
 	n, ok := d.previous()
 	if !ok {
-		return turn.Next
+		return keylock.Next
 	}
 	if _, at, _ := d.Envelope.PreviousTo(d.Queue); s.Done == 0 && d.Envelope.Time.Sub(at) > quietFor {
 		n = 0
@@ -135,7 +135,7 @@ func (d *Delivery) place(s *turn.State) turn.Place {
 }
 
 // begin decides whether any of the deliveries can be handled.
-func (t *Turn) begin(ctx context.Context, s *turn.State, w *turn.Wait, ds []*Delivery) error {
+func (t *Turn) begin(ctx context.Context, s *keylock.State, w *keylock.Wait, ds []*Delivery) error {
 	t.told, t.gap = nil, false
 	switch {
 	case s.Halted != nil && !slices.ContainsFunc(ds, func(d *Delivery) bool { return d.heals(s) || d.repeats(s) }):
@@ -165,7 +165,7 @@ func (t *Turn) begin(ctx context.Context, s *turn.State, w *turn.Wait, ds []*Del
 }
 
 // emptied reports that what should come first isn't in a lane that holds it up. Without lanes nothing is asked.
-func (t *Turn) emptied(ctx context.Context, s *turn.State, w *turn.Wait) bool {
+func (t *Turn) emptied(ctx context.Context, s *keylock.State, w *keylock.Wait) bool {
 	queue := t.of.lanes()
 	if queue == nil {
 		return true
@@ -180,32 +180,32 @@ func (t *Turn) emptied(ctx context.Context, s *turn.State, w *turn.Wait) bool {
 }
 
 // waiters are deliveries that wait for their turn.
-func waiters(ds []*Delivery) []turn.Waiter {
-	all := make([]turn.Waiter, len(ds))
+func waiters(ds []*Delivery) []keylock.Waiter {
+	all := make([]keylock.Waiter, len(ds))
 	for i, d := range ds {
-		all[i] = turn.Waiter{Message: d.Envelope.ID, Deliveries: d.Came}
+		all[i] = keylock.Waiter{Message: d.Envelope.ID, Deliveries: d.Came}
 	}
 	return all
 }
 
 // ready reports that a delivery need not wait for another message.
-func (d *Delivery) ready(s *turn.State) bool {
+func (d *Delivery) ready(s *keylock.State) bool {
 	if d.Handler.turns.ordered {
-		return d.place(s) != turn.Early
+		return d.place(s) != keylock.Early
 	}
 	return s.First == nil || s.IsFirst(d.Envelope.ID)
 }
 
 // heals reports that a delivery is handled although its key is halted: it is the message that halted it, or an event
 // that the key lacks.
-func (d *Delivery) heals(s *turn.State) bool {
+func (d *Delivery) heals(s *keylock.State) bool {
 	n := d.number()
-	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == turn.Next
+	return s.IsHalt(d.Envelope.ID) && n == 0 || n > 0 && n <= s.Halted.Sequence && d.place(s) == keylock.Next
 }
 
 // repeats reports that a delivery is an event that is done, whatever has halted its key since.
-func (d *Delivery) repeats(s *turn.State) bool {
-	return d.Handler.turns.ordered && d.Failed == nil && d.place(s) == turn.Repeat
+func (d *Delivery) repeats(s *keylock.State) bool {
+	return d.Handler.turns.ordered && d.Failed == nil && d.place(s) == keylock.Repeat
 }
 
 // errHalted is the error of a message whose key has been halted for so long, as far as this process has seen it.
@@ -221,7 +221,7 @@ func early() error { return waits(WaitEarly, heldMost, "the event before it isn'
 
 // goPast goes past what has not come: a message, or the events up to a number. Where the configuration says so, it
 // halts the key instead.
-func (t *Turn) goPast(s *turn.State, id string, number uint64) {
+func (t *Turn) goPast(s *keylock.State, id string, number uint64) {
 	err := fmt.Errorf("what should come first has not come for %v", t.of.cfg.Patience)
 	s.First = nil
 	if t.of.cfg.Halt {
@@ -251,9 +251,9 @@ func (t *Turn) Waits(d *Delivery) (done bool, err error) {
 		return false, nil
 	}
 	switch d.place(s) {
-	case turn.Repeat:
+	case keylock.Repeat:
 		return d.Failed == nil, nil // nobody knows that a message that can't be decoded is the same one
-	case turn.Early:
+	case keylock.Early:
 		if t.early == nil {
 			t.early = d
 		}
@@ -283,7 +283,7 @@ func (t *Turn) Handle(ctx context.Context, d *Delivery, commit Commit) Outcome {
 		return o
 	}
 	why := context.Cause(both)
-	if !errors.Is(why, turn.ErrLost) {
+	if !errors.Is(why, keylock.ErrLost) {
 		return o
 	}
 	t.note(TurnNote{What: TurnLost, Message: d.Envelope.ID, Err: why})
@@ -304,7 +304,7 @@ func (t *Turn) Ended(d *Delivery, o Outcome, poisoned bool, after time.Duration)
 	}
 	previous, ordered := d.previous()
 	switch {
-	case ordered && o.Err != nil && d.place(s) != turn.Next:
+	case ordered && o.Err != nil && d.place(s) != keylock.Next:
 		return // others went past it, or it is a repeat: they don't wait for it
 	case o.Err == nil || poisoned && !t.of.cfg.Halt:
 		t.passed(d, previous, ordered)

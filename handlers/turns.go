@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -129,7 +129,7 @@ func Turns(r *Registry, queue string, cfg TurnConfig) {
 	if cfg.Patience != 0 && cfg.Patience < leastPatience {
 		r.fault("%s: Patience is %v; want at least %v", by, cfg.Patience, leastPatience)
 	}
-	if err := turn.CheckTTL(cfg.TTL); err != nil {
+	if err := keylock.CheckTTL(cfg.TTL); err != nil {
 		r.fault("%s: %w", by, err)
 	}
 	t := turnsOf(r, queue)
@@ -156,7 +156,7 @@ type turns struct {
 	cfg     TurnConfig
 	said    bool // by Turns
 	ordered bool
-	open    func() (*turn.Turns, error)
+	open    func() (*keylock.Turns, error)
 	lanes   func() *storage.Queue // nil: the queue has none
 	clock   sendersClock
 }
@@ -166,8 +166,8 @@ func turnsOf(r *Registry, queue string) *turns {
 	t := r.turns[queue]
 	if t == nil {
 		t = &turns{queue: queue, cfg: TurnConfig{Patience: defaultPatience}}
-		t.open = sync.OnceValues(func() (*turn.Turns, error) {
-			return turn.New(r.channels.Store(), queue, turn.Config{TTL: t.cfg.TTL, Now: t.clock.now})
+		t.open = sync.OnceValues(func() (*keylock.Turns, error) {
+			return keylock.New(r.channels.Store(), queue, keylock.Config{TTL: t.cfg.TTL, Now: t.clock.now})
 		})
 		t.lanes = func() *storage.Queue {
 			if _, ok := r.channels.Routes().Lanes()[queue]; !ok {

@@ -21,32 +21,32 @@ func (event) Kind() channel.Kind { return "test.event.v1" }
 // -active and -concurrency fill in what the program has left open. The program's own value doesn't change.
 func TestWorkerConfig(t *testing.T) {
 	t.Parallel()
-	always := worker.Turns()
-	own := worker.Config{Concurrency: 3, MaxAttempts: 9, Queues: map[string]worker.QueueConfig{"mails": {Turn: always}, "bills": {Concurrency: 2}}}
+	always := worker.Limiters()
+	own := worker.Config{Concurrency: 3, MaxAttempts: 9, Queues: map[string]worker.QueueConfig{"mails": {Limiter: always}, "bills": {Concurrency: 2}}}
 	for _, c := range []struct {
 		active, concurrency, want int
-		turns                     []string
+		limiters                  []string
 	}{
-		{want: 3, turns: []string{"mails"}},
-		{active: 1, concurrency: 7, want: 7, turns: []string{"bills", "mails", "orders"}},
+		{want: 3, limiters: []string{"mails"}},
+		{active: 1, concurrency: 7, want: 7, limiters: []string{"bills", "mails", "orders"}},
 	} {
 		s := &service{Program: Program{Worker: own}, active: &c.active, concurrency: &c.concurrency}
 		got := s.workerConfig(&App{}, []string{"bills", "mails", "orders"})
-		var turns []string
+		var limiters []string
 		for name, q := range got.Queues {
-			if q.Turn == nil {
+			if q.Limiter == nil {
 				t.Errorf("-active %d: an operator can't pause queue %s", c.active, name)
 			}
-			if s.turn(own.Queues[name]) != nil {
-				turns = append(turns, name)
+			if s.limiter(own.Queues[name]) != nil {
+				limiters = append(limiters, name)
 			}
 		}
-		slices.Sort(turns)
-		if !slices.Equal(turns, c.turns) || got.Concurrency != c.want || got.MaxAttempts != 9 || got.Queues["bills"].Concurrency != 2 {
-			t.Errorf("-active %d: got %+v, want turns for %q and concurrency %d", c.active, got, c.turns, c.want)
+		slices.Sort(limiters)
+		if !slices.Equal(limiters, c.limiters) || got.Concurrency != c.want || got.MaxAttempts != 9 || got.Queues["bills"].Concurrency != 2 {
+			t.Errorf("-active %d: got %+v, want limiters for %q and concurrency %d", c.active, got, c.limiters, c.want)
 		}
 	}
-	if len(own.Queues) != 2 || own.Queues["bills"].Turn != nil {
+	if len(own.Queues) != 2 || own.Queues["bills"].Limiter != nil {
 		t.Errorf("the program's own settings have changed: %+v", own)
 	}
 }

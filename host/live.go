@@ -293,20 +293,20 @@ func (l *live) concurrency(queue string) int {
 	return l.now.limits(queue).Concurrency
 }
 
-// turn returns the turn by which the settings limit a queue.
-func (l *live) turn(queue string) worker.OpenTurn {
-	return func(context.Context, worker.Consumer) (worker.Turn, error) { return liveTurn{l, queue}, nil }
+// limiter returns the limiter by which the settings limit a queue.
+func (l *live) limiter(queue string) worker.OpenLimiter {
+	return func(context.Context, worker.Consumer) (worker.Limiter, error) { return liveLimiter{l, queue}, nil }
 }
 
-type liveTurn struct {
+type liveLimiter struct {
 	*live
 	queue string
 }
 
-func (t liveTurn) Now() (worker.Limits, <-chan struct{}) {
+func (t liveLimiter) Now() (worker.Limits, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.now.limits(t.queue), t.changed
 }
 
-func (liveTurn) Leave(context.Context) error { return nil }
+func (liveLimiter) Leave(context.Context) error { return nil }

@@ -15,13 +15,13 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// An operator pauses each queue of a program that runs, without configuration and whatever the queue's own turn is. The
-// pause holds when the program starts again.
+// An operator pauses each queue of a program that runs, without configuration and whatever the queue's own limiter is.
+// The pause holds when the program starts again.
 func TestAnOperatorPausesAQueue(t *testing.T) {
 	t.Parallel()
 	handled, apps := make(chan order, 9), make(chan *host.App, 1)
 	p := shop()
-	p.Worker.Queues = map[string]worker.QueueConfig{"orders": {Turn: worker.Turns()}}
+	p.Worker.Queues = map[string]worker.QueueConfig{"orders": {Limiter: worker.Limiters()}}
 	p.Start = func(_ context.Context, a *host.App) error { apps <- a; return nil }
 	p.Register = func(h *handlers.Registry) error {
 		handlers.React(h, "orders", func(_ context.Context, o order) error { handled <- o; return nil })

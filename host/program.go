@@ -43,9 +43,9 @@ type Program struct {
 	// none, and a program without a worker.
 	Register func(*handlers.Registry) error
 
-	// Web returns the handler of HTTP requests. The host answers /healthz, /readyz and /metrics itself, and refuses what
-	// a page of another origin sends (403), except by the safe methods: GET, HEAD and OPTIONS. -origins names origins
-	// that are trusted. Defaults to none, and a program without a web.
+	// Web returns the handler of HTTP requests. The host answers /healthz, /readyz and /metrics itself, and refuses
+	// what a page of another origin sends (403), except by the safe methods: GET, HEAD and OPTIONS. -origins names
+	// origins that are trusted. Defaults to none, and a program without a web.
 	Web func(*App) (http.Handler, error)
 
 	// Flags defines settings of the program's own. Defaults to none.
@@ -58,21 +58,21 @@ type Program struct {
 	// Rebuild rebuilds views for the verb views rebuild, by the view's name. Defaults to none.
 	Rebuild map[string]Rebuild
 
-	// Alias returns other IDs and keys that a person may mean by a word, such as those of the messages and documents of an
-	// order. The operator's verbs take the word for each of them. Defaults to none.
+	// Alias returns other IDs and keys that a person may mean by a word, such as those of the messages and documents of
+	// an order. The operator's verbs take the word for each of them. Defaults to none.
 	Alias func(word string) []string
 
 	// Handlers is how handlers are run. Defaults to the zero Config, with the program's logger.
 	Handlers handlers.Config
 
 	// Worker is how the worker works, with settings for single queues in Queues. Defaults to the zero Config, with the
-	// program's logger and metrics. The flag -concurrency wins over its Concurrency, and a queue's setting in [Live] over
-	// all. The flag -active applies to the queues that have no Turn here; worker.Turns() stands for "always". No queue is
-	// consumed that an operator has paused, whatever its Turn; see package worker/paused.
+	// program's logger and metrics. The flag -concurrency wins over its Concurrency, and a queue's setting in [Live]
+	// over all. The flag -active applies to the queues that have no Limiter here; worker.Limiters() stands for
+	// "always". No queue is consumed that an operator has paused, whatever its Limiter; see package worker/paused.
 	Worker worker.Config
 
-	// Spool is how the web keeps messages while the store is away, where -spool names a file; see package spool. Defaults
-	// to the zero Config, with the program's logger and metrics.
+	// Spool is how the web keeps messages while the store is away, where -spool names a file; see package spool.
+	// Defaults to the zero Config, with the program's logger and metrics.
 	Spool spool.Config
 	// Guards has the guards of queues, by queue. Each handler of such a queue calls the service of the guard. The queue
 	// pauses while that service is away, besides its own Turn. Defaults to none.
@@ -83,8 +83,8 @@ type Program struct {
 	// shorter, so a worker refuses that at its start. Defaults to none, and the level is that of the settings.
 	Raise throttle.Raise
 
-	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is at
-	// least 10 seconds, or pulse.Off. Defaults to a minute.
+	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is
+	// at least 10 seconds, or pulse.Off. Defaults to a minute.
 	Pulse time.Duration
 }
 

@@ -150,7 +150,7 @@ func (s *service) newScaler(a *App) (*scaler, error) {
 	limits := func(queue string) (concurrency, active int) {
 		own := s.Worker.Queues[queue]
 		concurrency = cmp.Or(a.live.concurrency(queue), own.Concurrency, *s.concurrency, s.Worker.Concurrency, worker.DefaultConcurrency)
-		if own.Turn == nil {
+		if own.Limiter == nil {
 			active = *s.active
 		}
 		return concurrency, active

@@ -75,7 +75,7 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 	if p.Register != nil {
 		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
 		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
-			"use the same. 0 means all workers. A queue to which the program gives a turn of its own is excepted")
+			"use the same. 0 means all workers. A queue to which the program gives a limiter of its own is excepted")
 	}
 	if p.Start != nil { // which alone opens settings
 		s.bake = addBake(flags)
@@ -288,7 +288,7 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 	cfg := s.workerConfig(a, registry.Queues())
 	for name, q := range cfg.Queues {
 		if from := handlers.OptionalFrom(registry, name); from > 0 {
-			q.Turn = worker.Turns(q.Turn, optional.From(a.Level, from))
+			q.Limiter = worker.Limiters(q.Limiter, optional.From(a.Level, from))
 			cfg.Queues[name] = q
 		}
 	}
@@ -335,28 +335,29 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	}
 	byHand := paused.ByHand(paused.Config{Metrics: cfg.Metrics, Logger: cfg.Logger})
 	for _, q := range queues {
-		one, turns := cfg.Queues[q], []worker.OpenTurn{byHand}
-		if turn := s.turn(one); turn != nil {
-			turns = append(turns, turn)
+		one, limiters := cfg.Queues[q], []worker.OpenLimiter{byHand}
+		if limiter := s.limiter(one); limiter != nil {
+			limiters = append(limiters, limiter)
 		}
 		if g := s.Guards[q]; g != nil {
-			turns = append(turns, g.Turn)
+			limiters = append(limiters, g.Limiter)
 		}
 		if a.live != nil {
-			turns = append(turns, a.live.turn(q))
+			limiters = append(limiters, a.live.limiter(q))
 		}
-		one.Turn = worker.Turns(turns...)
+		one.Limiter = worker.Limiters(limiters...)
 		cfg.Queues[q] = one
 	}
 	return cfg
 }
 
-// turn returns the turn of a queue besides pauses by hand: the program's own one, or that of -active. nil is none.
-func (s *service) turn(q worker.QueueConfig) worker.OpenTurn {
-	if q.Turn == nil && *s.active > 0 {
+// limiter returns the limiter of a queue besides pauses by hand: the program's own one, or that of -active. nil is
+// none.
+func (s *service) limiter(q worker.QueueConfig) worker.OpenLimiter {
+	if q.Limiter == nil && *s.active > 0 {
 		return active.Workers(*s.active)
 	}
-	return q.Turn
+	return q.Limiter
 }
 
 // commandQueues returns those of some queues that take commands of the program. Those by which schedules run are the

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/poison"
@@ -147,7 +147,7 @@ func TestRunHalts(t *testing.T) {
 				}
 			}
 		}
-		if _, released, err := turn.Release(t.Context(), app.Store(), "syncs", "tea", turn.Note{By: "ada"}); err != nil || !released {
+		if _, released, err := keylock.Release(t.Context(), app.Store(), "syncs", "tea", keylock.Note{By: "ada"}); err != nil || !released {
 			t.Errorf("release: got %v, %v", released, err)
 		}
 		app.Drain()

@@ -15,7 +15,7 @@ fi
 echo "${SEEDS:-1000} schedules, and each single fault; on two processors a thousand take some 5 minutes"
 MILLRACE_SEEDS=${SEEDS:-1000} $go test ./proof/simulation -count=1 -timeout 0
 echo "services in trouble, shares, turns, lanes and settings; those that take long have a quarter of the schedules"
-MILLRACE_SEEDS=${SEEDS:-1000} $go test ./guard ./coord/limit ./coord/turn ./settings -count=1 -timeout 0 -run 'RandomSchedules|History|Register'
+MILLRACE_SEEDS=${SEEDS:-1000} $go test ./guard ./coord/limit ./coord/keylock ./settings -count=1 -timeout 0 -run 'RandomSchedules|History|Register'
 MILLRACE_SEEDS=$((${SEEDS:-1000} / 4 + 1)) $go test ./settings ./storage/lanes ./coord/limit -count=1 -timeout 0 -run 'RandomFaults|MovesAndCrashes|CallsKeepWithin'
 echo "programs under faults, and a crash in each call"
 slow=

@@ -14,44 +14,45 @@ import (
 )
 
 const (
-	openTime   = time.Minute           // for the opening of a turn
-	lateTime   = time.Second           // that the worker waits for a turn that was opened too late and leaves
-	answerTime = 10 * time.Second      // after which a turn that doesn't answer is reported
-	askAgain   = time.Second           // before a turn that failed is asked again
-	askEvery   = 10 * time.Millisecond // a turn that changes more often is asked more seldom than that
-	leaveTime  = 30 * time.Second      // for the turns of a consumer that stops
+	openTime   = time.Minute           // for the opening of a limiter
+	lateTime   = time.Second           // that the worker waits for a limiter that was opened too late and leaves
+	answerTime = 10 * time.Second      // after which a limiter that doesn't answer is reported
+	askAgain   = time.Second           // before a limiter that failed is asked again
+	askEvery   = 10 * time.Millisecond // a limiter that changes more often is asked more seldom than that
+	leaveTime  = 30 * time.Second      // for the limiters of a consumer that stops
 )
 
-// Turns combines turns. A consumer is paused while one of them pauses it. The least of the limits holds that they name.
-func Turns(open ...OpenTurn) OpenTurn {
-	return func(ctx context.Context, c Consumer) (Turn, error) { return openBoard(ctx, c, open...) }
+// Limiters combines limiters. A consumer is paused while one of them pauses it. The least of the limits holds that they
+// name.
+func Limiters(open ...OpenLimiter) OpenLimiter {
+	return func(ctx context.Context, c Consumer) (Limiter, error) { return openBoard(ctx, c, open...) }
 }
 
-// board keeps the limits that the turns of a consumer gave last, and combines them. Turns are the user's code. So each
-// is asked on a goroutine of its own, and no caller of the board waits for them.
+// board keeps the limits that the limiters of a consumer gave last, and combines them. Limiters are the user's code. So
+// each is asked on a goroutine of its own, and no caller of the board waits for them.
 type board struct {
-	ctx   context.Context // of the consumer
-	log   *slog.Logger
-	turns []Turn
-	peers []*peers      // by turn
-	outer func() Limits // of the board around this one; nil: there is none
+	ctx      context.Context // of the consumer
+	log      *slog.Logger
+	limiters []Limiter
+	peers    []*peers      // by turn
+	outer    func() Limits // of the board around this one; nil: there is none
 
 	mu      sync.Mutex
-	given   []Limits // by turn; a turn that has not answered yet pauses
+	given   []Limits // by turn; a limiter that has not answered yet pauses
 	limits  Limits   // all combined
 	heard   Limits   // of outer
 	inForce context.Context
 	change  context.CancelFunc // ends inForce
 }
 
-// peers let a turn know the limits of the others.
+// peers let a limiter know the limits of the others.
 type peers struct {
 	asked atomic.Bool   // it wants to know them
 	news  chan struct{} // of capacity 1: they have changed
 }
 
-// openBoard opens turns, one after the other. If one fails, those that are open leave.
-func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error) {
+// openBoard opens limiters, one after the other. If one fails, those that are open leave.
+func openBoard(ctx context.Context, c Consumer, open ...OpenLimiter) (*board, error) {
 	b := &board{ctx: ctx, log: c.Logger, outer: c.Others}
 	for i, o := range open {
 		p := &peers{news: make(chan struct{}, 1)}
@@ -59,7 +60,7 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 			p.asked.Store(true)
 			return b.others(i)
 		}
-		t, err := openTurn(ctx, c, o)
+		t, err := openLimiter(ctx, c, o)
 		if err != nil {
 			leaving, cancel := leaveContext(ctx)
 			defer cancel()
@@ -69,45 +70,45 @@ func openBoard(ctx context.Context, c Consumer, open ...OpenTurn) (*board, error
 	}
 	b.limits = combine(b.given)
 	b.inForce, b.change = context.WithCancel(ctx)
-	for i := range b.turns {
+	for i := range b.limiters {
 		go b.watch(i)
 	}
 	return b, nil
 }
 
-// add adds a turn that is open. Turns that were opened before may ask for the limits of the others already.
-func (b *board) add(t Turn, p *peers) {
+// add adds a limiter that is open. Limiters that were opened before may ask for the limits of the others already.
+func (b *board) add(t Limiter, p *peers) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.turns, b.peers, b.given = append(b.turns, t), append(b.peers, p), append(b.given, Limits{Pause: true})
+	b.limiters, b.peers, b.given = append(b.limiters, t), append(b.peers, p), append(b.given, Limits{Pause: true})
 }
 
-// openTurn bounds the opening of a turn. A turn that was opened too late leaves at once. openTurn waits for that for a
-// moment, so that nothing of a turn that heeds its context runs after the worker.
-func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
+// openLimiter bounds the opening of a limiter. A limiter that was opened too late leaves at once. openLimiter waits for
+// that for a moment, so that nothing of a limiter that heeds its context runs after the worker.
+func openLimiter(ctx context.Context, c Consumer, open OpenLimiter) (Limiter, error) {
 	if open == nil {
-		return nil, errors.New("a turn is nil")
+		return nil, errors.New("a limiter is nil")
 	}
 	var (
-		turn   Turn
-		err    error
-		opened = make(chan struct{})
-		missed = make(chan struct{})
-		ended  = make(chan struct{})
+		limiter Limiter
+		err     error
+		opened  = make(chan struct{})
+		missed  = make(chan struct{})
+		ended   = make(chan struct{})
 	)
 	go func() {
 		defer close(ended)
 		err = handlers.Contain(func() (err error) {
-			turn, err = open(ctx, c)
+			limiter, err = open(ctx, c)
 			return err
 		})
 		select {
 		case opened <- struct{}{}:
 		case <-missed:
-			if err == nil && turn != nil {
+			if err == nil && limiter != nil {
 				leaving, cancel := leaveContext(ctx)
 				defer cancel()
-				_ = leave(leaving, turn) // its error is of no use to anybody
+				_ = leave(leaving, limiter) // its error is of no use to anybody
 			}
 		}
 	}()
@@ -116,14 +117,14 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 	var late error
 	select {
 	case <-opened:
-		if err == nil && turn == nil {
-			err = errors.New("got no turn")
+		if err == nil && limiter == nil {
+			err = errors.New("got no limiter")
 		}
-		return turn, err
+		return limiter, err
 	case <-ctx.Done():
 		late = context.Cause(ctx)
 	case <-timer.C:
-		late = fmt.Errorf("no turn after %v", openTime)
+		late = fmt.Errorf("no limiter after %v", openTime)
 	}
 	close(missed)
 	timer.Reset(lateTime)
@@ -134,17 +135,17 @@ func openTurn(ctx context.Context, c Consumer, open OpenTurn) (Turn, error) {
 	return nil, late
 }
 
-// leaveContext returns the context for a turn's Leave. The consumer's may have ended.
+// leaveContext returns the context for a limiter's Leave. The consumer's may have ended.
 func leaveContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(context.WithoutCancel(ctx), leaveTime, errors.New("the turn did not leave in time"))
+	return context.WithTimeoutCause(context.WithoutCancel(ctx), leaveTime, errors.New("the limiter did not leave in time"))
 }
 
-// leave calls a turn's Leave.
-func leave(ctx context.Context, t Turn) error {
+// leave calls a limiter's Leave.
+func leave(ctx context.Context, t Limiter) error {
 	return handlers.Contain(func() error { return t.Leave(ctx) })
 }
 
-// Now makes a board a [Turn].
+// Now makes a board a [Limiter].
 func (b *board) Now() (Limits, <-chan struct{}) {
 	if b.outer != nil {
 		outer := b.outer()
@@ -166,25 +167,25 @@ func (b *board) now() (Limits, context.Context) {
 	return b.limits, b.inForce
 }
 
-// Leave lets all turns leave, at the same time. It returns when they have left, or when ctx ends.
+// Leave lets all limiters leave, at the same time. It returns when they have left, or when ctx ends.
 func (b *board) Leave(ctx context.Context) error {
-	left := make(chan error, len(b.turns))
-	for _, t := range b.turns {
+	left := make(chan error, len(b.limiters))
+	for _, t := range b.limiters {
 		go func() { left <- leave(ctx, t) }()
 	}
 	var errs []error
-	for range b.turns {
+	for range b.limiters {
 		select {
 		case err := <-left:
 			errs = append(errs, err)
 		case <-ctx.Done():
-			return errors.Join(append(errs, errors.New("a turn did not leave in time"))...)
+			return errors.Join(append(errs, errors.New("a limiter did not leave in time"))...)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// watch keeps the limits of a turn up to date until the consumer stops.
+// watch keeps the limits of a limiter up to date until the consumer stops.
 func (b *board) watch(i int) {
 	failing := false
 	for b.ctx.Err() == nil {
@@ -195,14 +196,14 @@ func (b *board) watch(i int) {
 			return
 		case err != nil:
 			if !failing {
-				b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue fails; its last limits stay in force", append(b.last(i).attrs(), slog.Any("error", err))...)
+				b.log.LogAttrs(b.ctx, slog.LevelError, "the limiter of a queue fails; its last limits stay in force", append(b.last(i).attrs(), slog.Any("error", err))...)
 			}
 			failing = true
 			b.wait(askAgain)
 			continue
 		case failing:
 			failing = false
-			b.log.LogAttrs(b.ctx, slog.LevelInfo, "the turn of a queue works again", limits.attrs()...)
+			b.log.LogAttrs(b.ctx, slog.LevelInfo, "the limiter of a queue works again", limits.attrs()...)
 		}
 		b.set(i, limits)
 		select {
@@ -214,17 +215,17 @@ func (b *board) watch(i int) {
 	}
 }
 
-// ask calls a turn's Now. A call that doesn't return is reported.
+// ask calls a limiter's Now. A call that doesn't return is reported.
 func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
 	late := time.AfterFunc(answerTime, func() {
 		if b.ctx.Err() != nil {
 			return // the worker has stopped without it
 		}
-		b.log.LogAttrs(b.ctx, slog.LevelError, "the turn of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
+		b.log.LogAttrs(b.ctx, slog.LevelError, "the limiter of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
 	})
 	defer late.Stop()
 	err = handlers.Contain(func() error {
-		limits, changed = b.turns[i].Now()
+		limits, changed = b.limiters[i].Now()
 		return limits.fault()
 	})
 	return limits, changed, err
@@ -242,14 +243,14 @@ func (b *board) wait(d time.Duration) {
 	}
 }
 
-// last returns the limits that a turn gave last.
+// last returns the limits that a limiter gave last.
 func (b *board) last(i int) Limits {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.given[i]
 }
 
-// set notes the limits that a turn gives.
+// set notes the limits that a limiter gives.
 func (b *board) set(i int, limits Limits) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -264,8 +265,8 @@ func (b *board) set(i int, limits Limits) {
 	}
 }
 
-// tellPeers lets the turns that want to know the limits of the others be asked again, but for one. The caller holds the
-// mutex.
+// tellPeers lets the limiters that want to know the limits of the others be asked again, but for one. The caller holds
+// the mutex.
 func (b *board) tellPeers(but int) {
 	for i, p := range b.peers {
 		if i != but && p.asked.Load() {
@@ -283,7 +284,7 @@ func bounds(l Limits) Limits {
 	return l
 }
 
-// others returns the bounds that all turns but one set, and those around this board.
+// others returns the bounds that all limiters but one set, and those around this board.
 func (b *board) others(i int) Limits {
 	var outer Limits
 	if b.outer != nil {
@@ -298,7 +299,7 @@ func (b *board) others(i int) Limits {
 	return bounds(combine(append(given, outer)))
 }
 
-// combine returns the limits of all turns together.
+// combine returns the limits of all limiters together.
 func combine(given []Limits) (all Limits) {
 	for _, l := range given {
 		all.Concurrency = least(all.Concurrency, l.Concurrency)

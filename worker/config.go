@@ -44,8 +44,8 @@ type Config struct {
 	// Defaults to 4096.
 	MaxInHand int
 
-	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue. Decoded they may take as
-	// much again. A message whose body might not fit waits until others end. One body is always fetched. Defaults to
+	// MaxBodies bounds the claim-checked bodies that the worker holds, in bytes, for each queue. Decoded they may take
+	// as much again. A message whose body might not fit waits until others end. One body is always fetched. Defaults to
 	// 256 MiB.
 	MaxBodies int
 
@@ -53,8 +53,8 @@ type Config struct {
 	// messages of a worker that died wait for another worker at most. Defaults to 30 seconds; 1 second to 168 hours.
 	Visibility time.Duration
 
-	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. The handlers of a queue
-	// share it; one that wants fewer attempts gives up by itself, see handlers.Attempt. Defaults to 5.
+	// MaxAttempts is how often a handler may say no before the message goes to the poison queue. The handlers of a
+	// queue share it; one that wants fewer attempts gives up by itself, see handlers.Attempt. Defaults to 5.
 	MaxAttempts int
 
 	// MaxDeliveries is how many silent deliveries a message may have before it goes to the poison queue: such a message
@@ -62,13 +62,13 @@ type Config struct {
 	// package comment. Defaults to 20.
 	MaxDeliveries int
 
-	// UnknownFor is how long messages of a kind that is unknown here are handed back before they go to the poison queue. A
-	// newer worker may know the kind. Defaults to 1 hour.
+	// UnknownFor is how long messages of a kind that is unknown here are handed back before they go to the poison
+	// queue. A newer worker may know the kind. Defaults to 1 hour.
 	UnknownFor time.Duration
 
-	// RetryDelay returns the delay before the next attempt, given the number of failed attempts (1 to MaxAttempts-1) and
-	// the message's ID. It must be pure. A negative delay counts as none, and the longest is channel.MaxDelay. When it
-	// panics, the worker takes the default. It isn't called where no attempt was spent. Defaults to [RetryDelay].
+	// RetryDelay returns the delay before the next attempt, given the number of failed attempts (1 to MaxAttempts-1)
+	// and the message's ID. It must be pure. A negative delay counts as none, and the longest is channel.MaxDelay. When
+	// it panics, the worker takes the default. It isn't called where no attempt was spent. Defaults to [RetryDelay].
 	RetryDelay func(failed int, id string) time.Duration
 
 	// DrainTimeout is how long running handlers may take to finish when the worker stops.
@@ -102,9 +102,10 @@ type QueueConfig struct {
 	// Reserve keeps some of the handlers free for urgent messages, in a queue of channel.Priorities. Defaults to none.
 	Reserve Reserve
 
-	// Turn opens what says whether, and within which limits, this worker may take messages off the queue: for example
-	// active.Workers(2) of package worker/active. [Turns] combines several. Defaults to always, within the limits above.
-	Turn OpenTurn
+	// Limiter opens what says whether, and within which limits, this worker may take messages off the queue: for
+	// example active.Workers(2) of package worker/active. [Limiters] combines several. Defaults to always, within the
+	// limits above.
+	Limiter OpenLimiter
 }
 
 // faults collects the faults of a configuration.

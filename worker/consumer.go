@@ -10,14 +10,14 @@ import (
 
 // consumer consumes one queue. Its rooms know one another in one direction:
 //
-//	turns -> intake -> hand -> settler
+//	limiters -> intake -> hand -> settler
 //
 // See the package comment.
 type consumer struct {
 	setup
-	intake *intake
-	hand   *hand
-	turns  *board
+	intake   *intake
+	hand     *hand
+	limiters *board
 }
 
 // newConsumer returns a consumer. Handlers run under a context that is derived from base.
@@ -34,18 +34,18 @@ func newConsumer(base context.Context, with setup, h *hung, s *suspects) *consum
 	return c
 }
 
-// openTurns opens the turns of the configuration.
-func (c *consumer) openTurns(ctx context.Context) (err error) {
-	var open []OpenTurn
-	if c.cfg.Turn != nil {
-		open = append(open, c.cfg.Turn)
+// openLimiters opens the limiters of the configuration.
+func (c *consumer) openLimiters(ctx context.Context) (err error) {
+	var open []OpenLimiter
+	if c.cfg.Limiter != nil {
+		open = append(open, c.cfg.Limiter)
 	}
 	var kinds []channel.Kind
 	for _, h := range c.registry.Handlers(c.queue) {
 		kinds = append(kinds, h.Kind())
 	}
 	slices.Sort(kinds)
-	c.turns, err = openBoard(ctx, Consumer{
+	c.limiters, err = openBoard(ctx, Consumer{
 		Store: c.store, Queue: c.queue, Worker: c.all.Name, Kinds: kinds, Visibility: c.cfg.Visibility, Logger: c.log, Metrics: c.all.Metrics,
 		Concurrency: c.cfg.Concurrency, MaxInHand: c.cfg.MaxInHand, Fit: c.intake.fit,
 		InHand: func() int { return int(c.stats.inHand.Load()) },
@@ -62,7 +62,7 @@ func (c *consumer) run(ctx, base context.Context) error {
 		defer close(watched)
 		c.hand.watch(watching)
 	}()
-	c.intake.run(ctx, base, c.turns)
+	c.intake.run(ctx, base, c.limiters)
 	left := make(chan struct{})
 	go func() {
 		defer close(left)
@@ -77,11 +77,11 @@ func (c *consumer) run(ctx, base context.Context) error {
 	return err
 }
 
-// leave tells the turns that the consumer takes no more messages.
+// leave tells the limiters that the consumer takes no more messages.
 func (c *consumer) leave(ctx context.Context) {
 	ctx, cancel := leaveContext(ctx)
 	defer cancel()
-	if err := c.turns.Leave(ctx); err != nil {
-		c.log.LogAttrs(ctx, slog.LevelWarn, "the turn of a queue could not be left in order", slog.Any("error", err))
+	if err := c.limiters.Leave(ctx); err != nil {
+		c.log.LogAttrs(ctx, slog.LevelWarn, "the limiter of a queue could not be left in order", slog.Any("error", err))
 	}
 }

@@ -5,13 +5,13 @@
 //	err = w.Run(ctx)                                // works until ctx ends, then stops in order
 //	err = w.Healthy()                               // from another goroutine: an error asks for a restart of the program
 //
-// Queues may have settings of their own. A [Turn] says whether and how much a worker may take off a queue, and may
+// Queues may have settings of their own. A [Limiter] says whether and how much a worker may take off a queue, and may
 // change that while the worker runs.
 //
 //	worker.Config{Queues: map[string]worker.QueueConfig{
 //		"mails":  {Concurrency: 500},                           // handlers that wait
-//		"orders": {Concurrency: 4, Turn: active.Workers(1)},    // one worker at a time; see package worker/active
-//		"bills":  {Turn: worker.Turns(officeHours, liveLimits)}, // the user's own
+//		"orders": {Concurrency: 4, Limiter: active.Workers(1)},    // one worker at a time; see package worker/active
+//		"bills":  {Limiter: worker.Limiters(officeHours, liveLimits)}, // the user's own
 //	}}
 //
 // # The three rooms of a consumer
@@ -19,9 +19,10 @@
 // Each queue has a consumer of its own, in three parts. Each knows the next one only.
 //
 //	intake             ─▶ hand                       ─▶ settler
-//	turns, room, inbox    messages, groups, renewals    outcomes: deleted, rewritten, poisoned
+//	limiters, room, inbox    messages, groups, renewals    outcomes: deleted, rewritten, poisoned
 //
-// The intake takes messages while it is its turn and the hand has room. The hand runs handlers, and keeps the messages
+// The intake takes messages while its limiters allow that and the hand has room. The hand runs handlers, and keeps the
+// messages
 // invisible to other workers meanwhile. The settler records how each delivery ended.
 //
 // # The states of a message in a worker's hands
@@ -73,7 +74,7 @@
 //   - A [Reserve] keeps handlers free: messages below its priority hold at most Concurrency less the Reserve at a time.
 //     An urgent message begins at once while a handler is free, however many others wait. The others use all the rest.
 //     Those that can't run stay in the queue, and keep their turns. Without a Reserve this costs nothing.
-//   - Whatever a [Turn] does, its last limits stay in force. No law depends on a turn. When a queue is paused, or
+//   - Whatever a [Limiter] does, its last limits stay in force. No law depends on a limiter. When a queue is paused, or
 //     limits fall, running handlers finish in their own time, and count in Concurrency until they do.
 //   - An idle worker costs next to nothing. It waits as package storage/inbox does: for rings, for messages that the
 //     store hands over as they are sent, and by polls that become rare.

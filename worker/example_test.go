@@ -40,7 +40,7 @@ func Example() {
 
 	w, err := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
 		"mails":  {Concurrency: 500},
-		"counts": {Concurrency: 4, MaxInHand: 100, Turn: active.Workers(1)},
+		"counts": {Concurrency: 4, MaxInHand: 100, Limiter: active.Workers(1)},
 	}})
 	fmt.Println(err) // else all that is wrong with the registry and the Config
 	stopped := make(chan error)
@@ -85,7 +85,7 @@ func (t *Throttle) Now() (worker.Limits, <-chan struct{}) {
 // Leave has nothing to give back.
 func (t *Throttle) Leave(context.Context) error { return nil }
 
-func (t *Throttle) Open(context.Context, worker.Consumer) (worker.Turn, error) { return t, nil }
+func (t *Throttle) Open(context.Context, worker.Consumer) (worker.Limiter, error) { return t, nil }
 
 // A queue is paused at first, and then consumed by one handler at a time.
 func ExampleTurn() {
@@ -101,7 +101,7 @@ func ExampleTurn() {
 	sent := make(chan string)
 	handlers.React(h, "mails", func(_ context.Context, m Mail) error { sent <- m.To; return nil })
 	throttle := &Throttle{limits: worker.Limits{Pause: true}, changed: make(chan struct{})}
-	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{"mails": {Turn: throttle.Open}}})
+	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{"mails": {Limiter: throttle.Open}}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()
 

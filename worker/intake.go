@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
-// intake takes messages off one queue while its turns allow that and the hand has room for them. It gives the hand the
-// messages, and the limits that the turns set.
+// intake takes messages off one queue while its limiters allow that and the hand has room for them. It gives the hand
+// the messages, and the limits that the limiters set.
 type intake struct {
 	setup
 	hand     *hand
@@ -44,7 +44,7 @@ func (in *intake) fit() bool {
 }
 
 // run takes messages until ctx ends. Until base ends, messages that came are opened.
-func (in *intake) run(ctx, base context.Context, turns *board) {
+func (in *intake) run(ctx, base context.Context, limiters *board) {
 	box := inbox.Open(in.store, in.queue, inbox.Config{Poll: in.cfg.PollInterval})
 	defer box.Close()
 	in.pauses = newPauseLog(in.log)
@@ -65,17 +65,17 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 		<-sorted
 	}()
 	for {
-		n, turn := in.admitted(ctx, box, turns)
+		n, limiter := in.admitted(ctx, box, limiters)
 		if n == 0 {
 			return
 		}
 		lower := min(n, in.room.freeLower())
-		batch, due := in.wait(turn, box, n, lower)
+		batch, due := in.wait(limiter, box, n, lower)
 		if len(batch.Deliveries) > 0 {
 			in.hand.sort(base, in.hand.take(batch)) // no suspects: this is their first delivery
 			continue
 		}
-		if !due || in.hung.full.Load() || in.suspects.receiving(turn) != nil {
+		if !due || in.hung.full.Load() || in.suspects.receiving(limiter) != nil {
 			continue // things have changed since it was admitted
 		}
 		if in.hand.single.Load() {
@@ -94,19 +94,19 @@ func (in *intake) run(ctx, base context.Context, turns *board) {
 
 // wait waits until a look is due, or until messages are handed over. A wait for urgent messages alone ends when there
 // are places for others.
-func (in *intake) wait(turn context.Context, box *inbox.Inbox, n, lower int) (inbox.Batch, bool) {
+func (in *intake) wait(limiter context.Context, box *inbox.Inbox, n, lower int) (inbox.Batch, bool) {
 	if in.cfg.Reserve.slots() > 0 {
 		switch {
 		case lower == 0:
-			ctx, cancel := context.WithCancel(turn)
+			ctx, cancel := context.WithCancel(limiter)
 			defer cancel()
 			in.room.whenLower(cancel)
-			turn = ctx
+			limiter = ctx
 		case in.capped:
 			box.Hasten() // the last look left some
 		}
 	}
-	return box.Wait(turn, n, in.cfg.Visibility)
+	return box.Wait(limiter, n, in.cfg.Visibility)
 }
 
 // look asks the store for n messages. With a Reserve, at most so many of them aren't urgent.
@@ -121,11 +121,11 @@ func (in *intake) look(ctx context.Context, box *inbox.Inbox, n, lower int) (inb
 	return batch, err
 }
 
-// admitted waits until the turns allow to take messages and there is room for them. It returns how many may be taken,
-// and a context that ends when the limits change. It returns 0 when ctx ended.
-func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) (n int, turn context.Context) {
+// admitted waits until the limiters allow to take messages and there is room for them. It returns how many may be
+// taken, and a context that ends when the limits change. It returns 0 when ctx ended.
+func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, limiters *board) (n int, limiter context.Context) {
 	for {
-		limits, turn := turns.now()
+		limits, limiter := limiters.now()
 		if ctx.Err() != nil {
 			return 0, nil
 		}
@@ -144,12 +144,12 @@ func (in *intake) admitted(ctx context.Context, box *inbox.Inbox, turns *board) 
 			in.full.Store(&now)
 		}
 		if n > 0 && !limits.Pause {
-			return n, turn
+			return n, limiter
 		}
 		select {
 		case <-freed:
 		case <-in.room.freed:
-		case <-turn.Done():
+		case <-limiter.Done():
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
@@ -85,7 +85,7 @@ func TestLawInOrderAnEventGivenUpWithoutItsHandler(t *testing.T) {
 					if x := l.state(t, "a").Halted; x == nil || x.Message != e.ID || x.Sequence != 2 {
 						t.Errorf("got halted %+v, want by event 2", x)
 					}
-					if _, released, err := turn.Release(t.Context(), s, "audits", "/accounts/a", turn.Note{By: "ada"}); err != nil || !released {
+					if _, released, err := keylock.Release(t.Context(), s, "audits", "/accounts/a", keylock.Note{By: "ada"}); err != nil || !released {
 						t.Errorf("release: got %v, %v", released, err)
 					}
 					l.empty(t, time.Minute)
@@ -153,7 +153,9 @@ func TestLawInOrderAnEventThatKillsItsWorkers(t *testing.T) {
 				}
 				const release = 2 * time.Minute
 				if halt {
-					time.AfterFunc(release, func() { _, _, _ = turn.Release(context.Background(), s, "audits", "/accounts/a", turn.Note{By: "ada"}) })
+					time.AfterFunc(release, func() {
+						_, _, _ = keylock.Release(context.Background(), s, "audits", "/accounts/a", keylock.Note{By: "ada"})
+					})
 				}
 				began := time.Now()
 				deaths := restarted(t, s, worker.Config{Visibility: 3 * time.Second, MaxDeliveries: 4, DrainTimeout: time.Second, Consume: []string{"audits"}}, newProcess)
@@ -228,7 +230,7 @@ func failTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Momen
 		t.Errorf("call %d: got state %+v", n, state)
 	}
 	if halt {
-		if _, _, err := turn.Release(t.Context(), s, "audits", "/accounts/"+to, turn.Note{By: "ada"}); err != nil {
+		if _, _, err := keylock.Release(t.Context(), s, "audits", "/accounts/"+to, keylock.Note{By: "ada"}); err != nil {
 			t.Error(err)
 		}
 		l.empty(t, time.Second)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -113,9 +113,9 @@ func (l *lane) put(t testing.TB, e channel.Envelope) {
 	}
 }
 
-func (l *lane) state(t testing.TB, to string) turn.State {
+func (l *lane) state(t testing.TB, to string) keylock.State {
 	t.Helper()
-	for x, err := range turn.List(t.Context(), l.Store, "audits", "") {
+	for x, err := range keylock.List(t.Context(), l.Store, "audits", "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +123,7 @@ func (l *lane) state(t testing.TB, to string) turn.State {
 			return x.State
 		}
 	}
-	return turn.State{}
+	return keylock.State{}
 }
 
 // Workers that take events from one queue handle those of each value object in the order in which it emitted them.
@@ -242,7 +242,7 @@ func TestLawInOrderAGapHalts(t *testing.T) {
 			}
 		}
 		l.emit(t, "a", 2, 1)
-		if _, released, err := turn.Release(t.Context(), s, "audits", "/accounts/b", turn.Note{By: "ada"}); err != nil || !released {
+		if _, released, err := keylock.Release(t.Context(), s, "audits", "/accounts/b", keylock.Note{By: "ada"}); err != nil || !released {
 			t.Errorf("release: got %v, %v", released, err)
 		}
 		l.empty(t, time.Minute)

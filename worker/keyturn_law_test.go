@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -101,7 +101,7 @@ func TestLawInTurnHalts(t *testing.T) {
 			t.Error("it isn't told")
 		}
 		closed = false
-		before, released, err := turn.Release(t.Context(), s, "visits", "a", turn.Note{By: "ada"})
+		before, released, err := keylock.Release(t.Context(), s, "visits", "a", keylock.Note{By: "ada"})
 		if err != nil || !released || before.State.Halted.Why != "poison: closed" {
 			t.Errorf("release: got %+v, %v, %v", before.State.Halted, released, err)
 		}
@@ -212,7 +212,7 @@ func TestLawInTurnALostTurnEndsTheContext(t *testing.T) {
 				return nil
 			}
 			<-ctx.Done()
-			if !errors.Is(context.Cause(ctx), turn.ErrLost) {
+			if !errors.Is(context.Cause(ctx), keylock.ErrLost) {
 				t.Errorf("got cause %v", context.Cause(ctx))
 			}
 			return ctx.Err()

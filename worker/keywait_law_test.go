@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -48,7 +48,7 @@ func TestLawInTurnAPauseIsNotWaitedFor(t *testing.T) {
 			return nil
 		})
 		d := newDial(worker.Limits{})
-		x.Start(worker.Config{Logger: slog.New(x.log), Queues: map[string]worker.QueueConfig{"visits": {Concurrency: 1, MaxInHand: 1, Turn: d.open}}})
+		x.Start(worker.Config{Logger: slog.New(x.log), Queues: map[string]worker.QueueConfig{"visits": {Concurrency: 1, MaxInHand: 1, Limiter: d.open}}})
 		x.send(t, numbered("a", 3)...)
 		for range 2 {
 			time.Sleep(5 * time.Second)
@@ -107,7 +107,7 @@ func TestLawInOrderAPauseIsNoGap(t *testing.T) {
 		time.Sleep(time.Second)
 		l.emit(t, "a", 2, 1)
 		l.emit(t, "a", 3, 2)
-		l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"audits": {Concurrency: 1, MaxInHand: 1, Turn: d.open}}})
+		l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"audits": {Concurrency: 1, MaxInHand: 1, Limiter: d.open}}})
 		time.Sleep(30 * time.Second)
 		d.set(worker.Limits{Pause: true})
 		time.Sleep(20 * time.Minute)
@@ -169,7 +169,7 @@ func TestLawInTurnAReleasedKeyGoesOn(t *testing.T) {
 				x.Start(worker.Config{})
 				time.Sleep(halted)
 				x.wantRuns(t, "a", 1)
-				if _, released, err := turn.Release(t.Context(), s, "visits", "a", turn.Note{By: "ada"}); err != nil || !released {
+				if _, released, err := keylock.Release(t.Context(), s, "visits", "a", keylock.Note{By: "ada"}); err != nil || !released {
 					t.Fatalf("release: got %v, %v", released, err)
 				}
 				time.Sleep(want)

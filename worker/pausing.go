@@ -9,8 +9,8 @@ import (
 
 const logPausesEvery = time.Second // changes that come sooner are logged together
 
-// pauseLog logs when a queue is paused and when it is consumed. A turn may pause it very often, so there is at most one
-// line a second, and none for a pause that is over by then. A second after any change, the last line is true.
+// pauseLog logs when a queue is paused and when it is consumed. A limiter may pause it very often, so there is at most
+// one line a second, and none for a pause that is over by then. A second after any change, the last line is true.
 type pauseLog struct {
 	log *slog.Logger
 

@@ -12,7 +12,7 @@ import (
 //	worker.QueueConfig{Concurrency: 32, Reserve: worker.Reserve{High: 8}} // other messages hold 24 handlers at most
 //
 // Urgent messages take any handler. A fold of one document counts as its most urgent message. So do messages of one key
-// that take turns. When a [Turn] lowers Concurrency, one handler at least stays open to all.
+// that take turns. When a [Limiter] lowers Concurrency, one handler at least stays open to all.
 type Reserve struct {
 	High, Normal int
 }

@@ -262,7 +262,7 @@ func TestLawReserveStarvesNobody(t *testing.T) {
 	})
 }
 
-// squeeze is a turn that lowers the number of handlers.
+// squeeze is a limiter that lowers the number of handlers.
 type squeeze struct{ to int }
 
 func (s squeeze) Now() (worker.Limits, <-chan struct{}) {
@@ -270,7 +270,7 @@ func (s squeeze) Now() (worker.Limits, <-chan struct{}) {
 }
 func (squeeze) Leave(context.Context) error { return nil }
 
-// When a turn leaves no more handlers than are reserved, one stays open to all.
+// When a limiter leaves no more handlers than are reserved, one stays open to all.
 func TestLawReserveLeavesOneHandlerToAll(t *testing.T) {
 	for _, to := range []int{1, 2, 3} {
 		t.Run(fmt.Sprint(to), func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestLawReserveLeavesOneHandlerToAll(t *testing.T) {
 				c := newCounter(t, worldtest.OpenStore(t, worldtest.Virtual), func(string) time.Duration { return 10 * time.Millisecond })
 				cfg := reserving(worker.Reserve{High: 3})
 				q := cfg.Queues["jobs"]
-				q.Turn = func(context.Context, worker.Consumer) (worker.Turn, error) { return squeeze{to}, nil }
+				q.Limiter = func(context.Context, worker.Consumer) (worker.Limiter, error) { return squeeze{to}, nil }
 				cfg.Queues["jobs"] = q
 				c.Start(cfg)
 				c.send(t, "low", 0, 20)

@@ -210,7 +210,7 @@ func TestHandAlone(t *testing.T) {
 	})
 }
 
-// An intake takes messages when its turns allow that and there is room. It closes the hand when they don't.
+// An intake takes messages when its limiters allow that and there is room. It closes the hand when they don't.
 func TestIntakeAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -221,18 +221,18 @@ func TestIntakeAlone(t *testing.T) {
 		go h.watch(t.Context()) // else the message that runs would come back
 		ctx, stop := context.WithCancel(t.Context())
 		limits := make(chan Limits)
-		turns, err := openBoard(ctx, Consumer{Logger: g.log}, func(context.Context, Consumer) (Turn, error) { return given{ctx, limits}, nil })
+		limiters, err := openBoard(ctx, Consumer{Logger: g.log}, func(context.Context, Consumer) (Limiter, error) { return given{ctx, limits}, nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			in.run(ctx, t.Context(), turns)
+			in.run(ctx, t.Context(), limiters)
 		}()
 		g.sendErrands("a", "b", "c")
 		time.Sleep(time.Minute)
-		g.wantStats("before the turn answers", 3, 0, 0)
+		g.wantStats("before the limiter answers", 3, 0, 0)
 		limits <- Limits{}
 		time.Sleep(time.Minute)
 		g.wantStats("with room for one", 2, 1, 0)
@@ -260,7 +260,7 @@ func TestIntakeAlone(t *testing.T) {
 	})
 }
 
-// given is a turn whose limits come through a channel. Now waits for them.
+// given is a limiter whose limits come through a channel. Now waits for them.
 type given struct {
 	ctx    context.Context
 	limits chan Limits

@@ -35,7 +35,7 @@ func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handl
 
 // activeJobs lets n workers consume the jobs at a time.
 func activeJobs(n int) map[string]worker.QueueConfig {
-	return map[string]worker.QueueConfig{"jobs": {Turn: active.Workers(n)}}
+	return map[string]worker.QueueConfig{"jobs": {Limiter: active.Workers(n)}}
 }
 
 func nothing(context.Context, job) error { return nil }

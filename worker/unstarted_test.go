@@ -24,7 +24,7 @@ func oneAtATime(log *worldtest.Log, queue string, most int) worker.Config {
 
 // dialed is oneAtATime for a worker whose limits may change.
 func dialed(log *worldtest.Log, queue string, d *dial) worker.Config {
-	return worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{queue: {Concurrency: 1, Turn: d.open}}}
+	return worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{queue: {Concurrency: 1, Limiter: d.open}}}
 }
 
 // An event that a worker has in hand, behind slow handlers, is not missing: that worker hands it back.

@@ -78,7 +78,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer w.running.Store(false)
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // the turns' context ends also when the worker doesn't start
+	defer stop() // the limiters' context ends also when the worker doesn't start
 	if err := w.checkStart(ctx); ctx.Err() != nil {
 		return nil // stopped before it began
 	} else if err != nil {
@@ -146,14 +146,14 @@ func (w *Worker) stopped(ctx context.Context, err error) {
 	w.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "worker stopped", attrs...)
 }
 
-// openAll opens the turns of all consumers. After an error none is open.
+// openAll opens the limiters of all consumers. After an error none is open.
 func openAll(ctx context.Context, all []*consumer) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup
 	for i, c := range all {
 		wg.Go(func() {
-			if errs[i] = c.openTurns(ctx); errs[i] != nil {
-				errs[i] = fmt.Errorf("turn of queue %s: %w", c.queue, errs[i])
+			if errs[i] = c.openLimiters(ctx); errs[i] != nil {
+				errs[i] = fmt.Errorf("limiter of queue %s: %w", c.queue, errs[i])
 			}
 		})
 	}
@@ -183,7 +183,7 @@ func (w *Worker) announce(ctx context.Context) {
 		own := c.Queues[q]
 		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", slog.String("queue", q), slog.String("kinds", strings.Join(kinds, ", ")),
 			slog.Int("concurrency", own.Concurrency), slog.Int("max_in_hand", own.MaxInHand), slog.Int("max_bodies", own.MaxBodies),
-			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Int("reserved", own.Reserve.slots()), slog.Bool("has_turn", own.Turn != nil))
+			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Int("reserved", own.Reserve.slots()), slog.Bool("has_turn", own.Limiter != nil))
 	}
 	known := w.h.Queues()
 	for _, q := range w.h.Channels().Routes().Queues() {

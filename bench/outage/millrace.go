@@ -67,7 +67,7 @@ func (m *millrace) Start(ctx context.Context, do doFunc) error {
 	} else {
 		client := newClient(g.Transport(newTransport()))
 		handlers.React(h, queue, guard.Around(g, func(ctx context.Context, j job) error { return do(ctx, client, j.N) }))
-		cfg.Queues = map[string]worker.QueueConfig{queue: {Turn: g.Turn}}
+		cfg.Queues = map[string]worker.QueueConfig{queue: {Limiter: g.Limiter}}
 	}
 	w, err := worker.New(h, cfg)
 	if err != nil {

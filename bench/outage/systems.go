@@ -29,7 +29,7 @@ func systems() []System {
 	ours := []string{"github.com/millrace-go/millrace", "modernc.org/sqlite"}
 	watermill := []string{"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill-sql/v4"}
 	return []System{
-		{"millrace", "Millrace with a guard", "", ours, "SQLite, all defaults; guard.Config{Fault: guard.HTTP}, and its Turn",
+		{"millrace", "Millrace with a guard", "", ours, "SQLite, all defaults; guard.Config{Fault: guard.HTTP}, and its Limiter",
 			"the breaker pauses the queue; one probe after 1 s, later up to 30 s; 5 attempts, which an outage doesn't spend", openGuarded},
 		{"millrace-plain", "Millrace without", "", ours, "SQLite, all defaults",
 			"5 attempts, 1, 2, 4 and 8 s between; then the poison queue", openPlain},

@@ -66,7 +66,7 @@ func program() host.Program {
 		Start:    h.getReady,
 		Register: func(r *handlers.Registry) error { handlers.React(r, "jobs", h.number); return nil },
 		// A worker that holds few jobs leaves some to the others.
-		Worker: worker.Config{Concurrency: 8, MaxInHand: 8, Queues: map[string]worker.QueueConfig{"jobs": {Turn: gated.Behind(start)}}},
+		Worker: worker.Config{Concurrency: 8, MaxInHand: 8, Queues: map[string]worker.QueueConfig{"jobs": {Limiter: gated.Behind(start)}}},
 	}
 }
 

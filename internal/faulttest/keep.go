@@ -60,8 +60,8 @@ func (p *Process) live(ctx context.Context, h *handlers.Registry, own map[string
 		if c.PollInterval == 0 {
 			c.PollInterval = interval
 		}
-		if consumers > 0 && c.Turn == nil {
-			c.Turn = active.Workers(consumers)
+		if consumers > 0 && c.Limiter == nil {
+			c.Limiter = active.Workers(consumers)
 		}
 		queues[q] = c
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/coord/quorum"
 	"github.com/millrace-go/millrace/coord/signal"
-	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
@@ -44,7 +44,7 @@ type child struct {
 	store   *storage.Store
 	stores  []*storage.Store // of the quorum
 	numbers *ids.Sequence
-	turns   *turn.Turns
+	turns   *keylock.Turns
 	notebook
 
 	heard int64 // listeners so far
@@ -77,7 +77,7 @@ func (c *child) run(ctx context.Context, out io.Writer) (err error) {
 	if c.numbers, err = ids.Open(c.store, counterName, ids.Config{Most: 40}); err != nil {
 		return err
 	}
-	if c.turns, err = turn.New(c.store, turnName, turn.Config{TTL: childTTL, Holder: c.Name}); err != nil {
+	if c.turns, err = keylock.New(c.store, turnName, keylock.Config{TTL: childTTL, Holder: c.Name}); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintln(out, childSays) // the parent finds out if it can't be written
@@ -116,7 +116,7 @@ func (c *child) explain(ctx context.Context, err error) {
 	if err == nil || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))) {
 		return
 	}
-	for _, e := range []error{storage.ErrUnavailable, storage.ErrThrottled, lease.ErrLost, lease.ErrFenced, quorum.ErrLost, turn.ErrLost, signal.ErrLost, context.DeadlineExceeded} {
+	for _, e := range []error{storage.ErrUnavailable, storage.ErrThrottled, lease.ErrLost, lease.ErrFenced, quorum.ErrLost, keylock.ErrLost, signal.ErrLost, context.DeadlineExceeded} {
 		if errors.Is(err, e) {
 			c.note(line{What: trouble, Text: err.Error()})
 			return

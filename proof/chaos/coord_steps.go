@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/coord/leader"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/coord/quorum"
 	"github.com/millrace-go/millrace/coord/signal"
-	"github.com/millrace-go/millrace/coord/turn"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -157,7 +157,7 @@ func (c *child) lookAt(ctx context.Context, name string, fence int64) func() {
 func (c *child) take(ctx context.Context) error {
 	t, err := c.turns.Take(ctx, turnName, nil)
 	switch {
-	case errors.Is(err, turn.ErrHeld):
+	case errors.Is(err, keylock.ErrHeld):
 		return nil
 	case err != nil:
 		return err
@@ -170,7 +170,7 @@ func (c *child) take(ctx context.Context) error {
 		}
 	}
 	stop()
-	err = t.End(ctx, turn.State{})
+	err = t.End(ctx, keylock.State{})
 	c.note(line{What: over, Name: turnName, N: t.Fence()})
 	return err
 }

@@ -91,7 +91,7 @@ func newGuarded(t *testing.T, w *wire, service outside, cfg guard.Config) *guard
 	h := handlers.NewRegistry(channels, handlers.Config{Logger: quiet})
 	handlers.React(h, outings, l.handle)
 	// A worker that stops waits for its calls. Those of a test that has failed may hang.
-	work, err := worker.New(h, worker.Config{Logger: quiet, DrainTimeout: time.Second, Queues: map[string]worker.QueueConfig{outings: {Turn: l.guard.Turn}}})
+	work, err := worker.New(h, worker.Config{Logger: quiet, DrainTimeout: time.Second, Queues: map[string]worker.QueueConfig{outings: {Limiter: l.guard.Limiter}}})
 	must(err)
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error)
@@ -167,7 +167,7 @@ func (l *guarded) state() string {
 
 // limits are those of the guard's turn: none while its breaker is closed.
 func (l *guarded) limits() worker.Limits {
-	turn, err := l.guard.Turn(context.WithoutCancel(l.ctx), worker.Consumer{})
+	turn, err := l.guard.Limiter(context.WithoutCancel(l.ctx), worker.Consumer{})
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (w *world) work(ctx context.Context, process int) {
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
 		if w.single {
-			one := worker.QueueConfig{Turn: active.Workers(1)}
+			one := worker.QueueConfig{Limiter: active.Workers(1)}
 			cfg.Queues = map[string]worker.QueueConfig{w.shards[i].commands: one}
 			if w.scenario.work == 0 {
 				cfg.Queues[w.shards[i].events] = one

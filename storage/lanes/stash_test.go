@@ -91,7 +91,7 @@ type halt struct {
 	changed chan struct{}
 }
 
-func (h *halt) open(context.Context, worker.Consumer) (worker.Turn, error) {
+func (h *halt) open(context.Context, worker.Consumer) (worker.Limiter, error) {
 	h.changed = make(chan struct{})
 	return h, nil
 }
@@ -118,7 +118,7 @@ func TestLawAPausedWorkerHandsItsStashBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := swept(t)
 		turn := new(halt)
-		stop := s.work(worker.Config{Concurrency: 4, Queues: map[string]worker.QueueConfig{purchases: {Turn: turn.open}}}, brief(100*time.Millisecond))
+		stop := s.work(worker.Config{Concurrency: 4, Queues: map[string]worker.QueueConfig{purchases: {Limiter: turn.open}}}, brief(100*time.Millisecond))
 		defer stop()
 		time.Sleep(500 * time.Millisecond)
 		turn.pause()

@@ -1,7 +1,7 @@
 // Package active lets a few workers consume a queue at a time, while the others stand by.
 //
 //	worker.Config{Queues: map[string]worker.QueueConfig{
-//		"orders": {Turn: active.Workers(1)}, // in every worker that consumes the queue
+//		"orders": {Limiter: active.Workers(1)}, // in every worker that consumes the queue
 //	}}
 //
 // It is for queues whose messages meet in few documents: many workers lose races against one another there, and fold
@@ -44,12 +44,12 @@ import (
 const maxBeat = 10 * time.Second
 
 // Workers lets n workers consume a queue at a time; n must be positive.
-func Workers(n int) worker.OpenTurn {
-	return func(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+func Workers(n int) worker.OpenLimiter {
+	return func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		if n < 1 {
 			return nil, fmt.Errorf("active: %d workers at a time; want a positive number", n)
 		}
-		t := &turn{ctx: ctx, consumer: c}
+		t := &limiter{ctx: ctx, consumer: c}
 		m, err := members.Join(c.Store, group(c), members.Config{
 			Name: c.Worker, Active: n, Logger: c.Logger, Fit: t.fit,
 			Beat: min(max(c.Visibility/3, time.Second), maxBeat).Truncate(time.Millisecond),
@@ -73,8 +73,8 @@ func group(c worker.Consumer) string {
 	return "worker/" + c.Queue + "/" + hex.EncodeToString(sum[:8])
 }
 
-// turn is a worker's membership.
-type turn struct {
+// limiter is a worker's membership.
+type limiter struct {
 	ctx      context.Context // for log lines
 	consumer worker.Consumer
 	member   *members.Member
@@ -82,7 +82,7 @@ type turn struct {
 	unfit    bool        // the last beat was withdrawn; only the member's goroutine uses it
 }
 
-func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
 	active, changed := t.member.Active()
 	if t.active.Swap(active) != active {
 		if active {
@@ -94,7 +94,7 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	return worker.Limits{Pause: !active}, changed
 }
 
-func (t *turn) Leave(ctx context.Context) error {
+func (t *limiter) Leave(ctx context.Context) error {
 	if err := t.member.Leave(ctx); err != nil {
 		return fmt.Errorf("active: other workers take over when they miss this one: %w", err)
 	}
@@ -102,7 +102,7 @@ func (t *turn) Leave(ctx context.Context) error {
 }
 
 // fit is called before each beat.
-func (t *turn) fit() bool {
+func (t *limiter) fit() bool {
 	fit := t.consumer.Fit()
 	if !fit && !t.unfit {
 		t.log(slog.LevelWarn, "nothing received for longer than StuckAfter; another worker may take the queue over")
@@ -111,6 +111,6 @@ func (t *turn) fit() bool {
 	return fit
 }
 
-func (t *turn) log(level slog.Level, event string) {
+func (t *limiter) log(level slog.Level, event string) {
 	t.consumer.Logger.LogAttrs(t.ctx, level, event, slog.String("worker", t.consumer.Worker))
 }

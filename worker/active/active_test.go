@@ -42,23 +42,23 @@ func consumer(s *storage.Store, name string, kinds ...channel.Kind) worker.Consu
 	}
 }
 
-func join(t *testing.T, n int, c worker.Consumer) worker.Turn {
+func join(t *testing.T, n int, c worker.Consumer) worker.Limiter {
 	t.Helper()
-	turn, err := Workers(n)(t.Context(), c)
+	limiter, err := Workers(n)(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := turn.Leave(context.WithoutCancel(t.Context())); err != nil { // a second time is harmless
+		if err := limiter.Leave(context.WithoutCancel(t.Context())); err != nil { // a second time is harmless
 			t.Error(err)
 		}
 	})
-	return turn
+	return limiter
 }
 
-func active(turns ...worker.Turn) (n int) {
-	for _, turn := range turns {
-		if limits, _ := turn.Now(); limits == (worker.Limits{}) {
+func active(limiters ...worker.Limiter) (n int) {
+	for _, limiter := range limiters {
+		if limits, _ := limiter.Now(); limits == (worker.Limits{}) {
 			n++
 		}
 	}
@@ -68,7 +68,7 @@ func active(turns ...worker.Turn) (n int) {
 // As many workers are active as were asked for. Workers that know other kinds don't count.
 func TestWorkers(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		var same, other []worker.Turn
+		var same, other []worker.Limiter
 		for i := range 5 {
 			same = append(same, join(t, 2, consumer(s, fmt.Sprint(i), "a.v1", "b.v1")))
 			other = append(other, join(t, 1, consumer(s, fmt.Sprint("other", i), "a.v1")))
@@ -86,7 +86,7 @@ func TestSuccession(t *testing.T) {
 		t.Run(why, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, s *storage.Store) {
 				var fit [2]atomic.Bool
-				var all []worker.Turn
+				var all []worker.Limiter
 				for i := range fit {
 					fit[i].Store(true)
 					c := consumer(s, fmt.Sprint(i), "a.v1")

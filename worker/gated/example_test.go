@@ -33,7 +33,7 @@ func Example() {
 	processed := make(chan string, 1)
 	handlers.React(h, "orders", func(_ context.Context, o Order) error { processed <- o.Item; return nil })
 	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
-		"orders": {Turn: gated.Behind("start-order-processing")},
+		"orders": {Limiter: gated.Behind("start-order-processing")},
 	}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()

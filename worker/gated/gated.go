@@ -1,14 +1,14 @@
 // Package gated holds a worker's queue behind a gate of package coord/gate.
 //
 //	worker.Config{Queues: map[string]worker.QueueConfig{
-//		"orders": {Turn: gated.Behind("start-order-processing")}, // in every worker that consumes the queue
+//		"orders": {Limiter: gated.Behind("start-order-processing")}, // in every worker that consumes the queue
 //	}}
 //
 // While the gate is closed, the worker takes no messages off the queue. It begins when the gate opens. When the gate
 // is closed again, the worker hands back the messages that wait, and finishes those that run. That costs no attempt.
 //
 // An operator opens and closes the gate by "millrace gates", and a program by package coord/gate. To hold a queue
-// behind two gates, or to limit it by other turns as well, combine them by worker.Turns.
+// behind two gates, or to limit it by other limiters as well, combine them by worker.Limiters.
 //
 // # How it works
 //
@@ -39,21 +39,21 @@ const lookAgain = 30 * time.Second // at a blob that is no gate
 
 // Behind pauses a queue while the gate of that name is closed. A worker whose gate has a name that is no good doesn't
 // start.
-func Behind(name string) worker.OpenTurn {
-	return func(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+func Behind(name string) worker.OpenLimiter {
+	return func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		g, err := gate.New(c.Store, name, gate.Config{Logger: c.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("gated: %w", err)
 		}
-		t := &turn{log: c.Logger.With(slog.String("worker", c.Worker), slog.String("gate", name)), changed: make(chan struct{}), ended: make(chan struct{})}
+		t := &limiter{log: c.Logger.With(slog.String("worker", c.Worker), slog.String("gate", name)), changed: make(chan struct{}), ended: make(chan struct{})}
 		ctx, t.stop = context.WithCancel(ctx)
 		go t.watch(ctx, g)
 		return t, nil
 	}
 }
 
-// turn is a worker's view of a gate.
-type turn struct {
+// limiter is a worker's view of a gate.
+type limiter struct {
 	log   *slog.Logger
 	stop  context.CancelFunc
 	ended chan struct{} // closed when the watch has ended
@@ -64,13 +64,13 @@ type turn struct {
 	changed chan struct{} // closed when open changes; under mu
 }
 
-func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return worker.Limits{Pause: !t.open}, t.changed
 }
 
-func (t *turn) Leave(ctx context.Context) error {
+func (t *limiter) Leave(ctx context.Context) error {
 	t.stop()
 	select {
 	case <-t.ended:
@@ -81,7 +81,7 @@ func (t *turn) Leave(ctx context.Context) error {
 }
 
 // watch sees the gate's changes until ctx ends.
-func (t *turn) watch(ctx context.Context, g *gate.Gate) {
+func (t *limiter) watch(ctx context.Context, g *gate.Gate) {
 	defer close(t.ended)
 	for failing := false; ctx.Err() == nil; wait(ctx, lookAgain) {
 		for s, err := range g.Watch(ctx) {
@@ -109,7 +109,7 @@ func event(open bool) string {
 }
 
 // set notes whether the gate is open, and reports that this is news.
-func (t *turn) set(open bool) bool {
+func (t *limiter) set(open bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	news := open != t.open

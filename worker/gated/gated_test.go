@@ -38,7 +38,7 @@ type lab struct {
 	stop    func() error
 }
 
-// newLab starts a worker whose turn uses another connection to the store than the worker, if there is one.
+// newLab starts a worker whose limiter uses another connection to the store than the worker, if there is one.
 func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
 	t.Helper()
 	l := &lab{gate: gate.At(s, name), log: worldtest.NewLog(), done: make(chan struct{}, 1000)}
@@ -54,11 +54,11 @@ func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
 			return ctx.Err()
 		}
 	})
-	open := func(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+	open := func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		c.Store = conn
 		return gated.Behind(name)(ctx, c)
 	}
-	l.stop = l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 2, MaxInHand: 10, Turn: open}}})
+	l.stop = l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 2, MaxInHand: 10, Limiter: open}}})
 	return l
 }
 
@@ -202,7 +202,7 @@ func TestABadName(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs"))
 		handlers.React(w.Registry, "jobs", func(context.Context, job) error { return nil })
-		stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Turn: gated.Behind("a\nb")}}})
+		stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Limiter: gated.Behind("a\nb")}}})
 		time.Sleep(time.Second)
 		if err := stop(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), `gated: gate: `) {
 			t.Errorf("the worker ended with %v", err)
@@ -218,16 +218,16 @@ func TestLeaveWhileTheStoreHangs(t *testing.T) {
 			<-over
 			return op.Fail(storage.ErrUnavailable)
 		})
-		turn, err := gated.Behind(name)(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := gated.Behind(name)(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		worldtest.WantErr(t, turn.Leave(ctx), context.DeadlineExceeded)
+		worldtest.WantErr(t, limiter.Leave(ctx), context.DeadlineExceeded)
 		close(over)
-		if err := turn.Leave(t.Context()); err != nil {
+		if err := limiter.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -2,7 +2,7 @@
 //
 //	var level throttle.Level // set by an operator
 //	worker.Config{Queues: map[string]worker.QueueConfig{
-//		"recommendations": {Turn: optional.From(&level, 1)},
+//		"recommendations": {Limiter: optional.From(&level, 1)},
 //	}}
 //
 // Programs of package host have it for each queue that handlers.Optional names, by the level in their live settings.
@@ -29,29 +29,29 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// From returns the turn of a queue that waits from some level on, 1 to 3. With another level, or without a Level, the
-// worker doesn't start.
-func From(level *throttle.Level, from int) worker.OpenTurn {
-	return func(_ context.Context, c worker.Consumer) (worker.Turn, error) {
+// From returns the limiter of a queue that waits from some level on, 1 to 3. With another level, or without a Level,
+// the worker doesn't start.
+func From(level *throttle.Level, from int) worker.OpenLimiter {
+	return func(_ context.Context, c worker.Consumer) (worker.Limiter, error) {
 		switch {
 		case level == nil:
 			return nil, errors.New("optional: there is no level")
 		case from == 0 || throttle.CheckLevel(from) != nil:
 			return nil, fmt.Errorf("optional: queue %s waits from level %d; want 1 to %d", c.Queue, from, throttle.MostLevel)
 		}
-		return &turn{level: level, from: from, log: c.Logger}, nil
+		return &limiter{level: level, from: from, log: c.Logger}, nil
 	}
 }
 
-// turn is a consumer's view of the level.
-type turn struct {
+// limiter is a consumer's view of the level.
+type limiter struct {
 	level *throttle.Level
 	from  int
 	log   *slog.Logger
 	waits bool // the last answer said so; of the one goroutine that asks
 }
 
-func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
 	level, changed := t.level.Watch()
 	if waits := level >= t.from; waits != t.waits {
 		t.waits = waits
@@ -66,4 +66,4 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	return worker.Limits{Pause: t.waits}, changed
 }
 
-func (*turn) Leave(context.Context) error { return nil }
+func (*limiter) Leave(context.Context) error { return nil }

@@ -61,7 +61,7 @@ func TestLawAnOptionalQueueWaits(t *testing.T) {
 			worldtest.Want(t, "hints begun "+when, hints.Load(), wantHints)
 			worldtest.Want(t, "jobs done "+when, jobs.Load(), wantJobs)
 		}
-		w.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"hints": {Concurrency: 2, MaxInHand: 10, Turn: optional.From(&level, 2)}}})
+		w.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"hints": {Concurrency: 2, MaxInHand: 10, Limiter: optional.From(&level, 2)}}})
 		worldtest.Send(w, make([]hint, 9)...)
 		want("at level 0", time.Minute, 2, 0)
 		set(t, &level, 1)
@@ -108,10 +108,10 @@ func set(t *testing.T, l *throttle.Level, level int) {
 	}
 }
 
-// A worker with a turn that can't be right doesn't start.
+// A worker with a limiter that can't be right doesn't start.
 func TestATurnThatCanNotBeRight(t *testing.T) {
 	t.Parallel()
-	for want, open := range map[string]worker.OpenTurn{
+	for want, open := range map[string]worker.OpenLimiter{
 		"there is no level":               optional.From(nil, 1),
 		"waits from level 0; want 1 to 3": optional.From(new(throttle.Level), 0),
 		"waits from level 4; want 1 to 3": optional.From(new(throttle.Level), 4),

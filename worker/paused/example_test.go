@@ -35,7 +35,7 @@ func Example() {
 	sent := make(chan string, 1)
 	handlers.React(h, "mails", func(_ context.Context, m Mail) error { sent <- m.To; return nil })
 	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
-		"mails": {Turn: paused.ByHand(paused.Config{})},
+		"mails": {Limiter: paused.ByHand(paused.Config{})},
 	}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()

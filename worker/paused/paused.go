@@ -2,14 +2,14 @@
 //
 //	pauses := paused.ByHand(paused.Config{}) // one for all queues of a process
 //	worker.Config{Queues: map[string]worker.QueueConfig{
-//		"mails":  {Turn: pauses},
-//		"orders": {Turn: worker.Turns(pauses, active.Workers(1))},
+//		"mails":  {Limiter: pauses},
+//		"orders": {Limiter: worker.Limiters(pauses, active.Workers(1))},
 //	}}
 //
 // Programs of package host have it for each queue, without configuration. An operator pauses a queue by "millrace
 // queues pause", and a program by package coord/pause.
 //
-// While a queue is paused, no worker with this turn asks the store for its messages, and none polls. Messages can be
+// While a queue is paused, no worker with this limiter asks the store for its messages, and none polls. Messages can be
 // sent to the queue, and wait in it. When a pause begins, the worker hands back the messages that wait, and finishes
 // those that run. That costs no attempt.
 //
@@ -51,7 +51,7 @@ type Config struct {
 
 // ByHand pauses a queue while an operator wants that. The queues that share the returned value share one watch for each
 // store. A worker doesn't start if the metrics can't be registered.
-func ByHand(cfg Config) worker.OpenTurn {
+func ByHand(cfg Config) worker.OpenLimiter {
 	h := &hand{cfg: cfg, watches: map[*storage.Store]*watch{}}
 	return h.open
 }
@@ -64,8 +64,8 @@ type hand struct {
 	watches map[*storage.Store]*watch // under mu
 }
 
-// open makes a turn that follows the watch of its store. The first one begins the watch.
-func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+// open makes a limiter that follows the watch of its store. The first one begins the watch.
+func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 	gauge, err := metrics.Register(h.cfg.Metrics, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: "millrace", Name: "paused", Help: "1 while the queue is paused by hand, else 0.",
 	}, []string{"queue"}))
@@ -87,7 +87,7 @@ func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Turn, error)
 		w = newWatch(context.WithoutCancel(ctx), pauses)
 		h.watches[c.Store] = w
 	}
-	t := &turn{
+	t := &limiter{
 		hand: h, store: c.Store, queue: c.Queue, gauge: gauge.WithLabelValues(c.Queue), changed: make(chan struct{}),
 		log: c.Logger.With(slog.String("worker", c.Worker)), ctx: ctx,
 	}
@@ -95,8 +95,8 @@ func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Turn, error)
 	return t, nil
 }
 
-// leave ends a turn's part in its watch. The last one ends the watch, and gets the channel that is closed then.
-func (h *hand) leave(t *turn) (ended <-chan struct{}) {
+// leave ends a limiter's part in its watch. The last one ends the watch, and gets the channel that is closed then.
+func (h *hand) leave(t *limiter) (ended <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.watches[t.store]
@@ -108,18 +108,18 @@ func (h *hand) leave(t *turn) (ended <-chan struct{}) {
 	return w.ended
 }
 
-// watch tells the turns of a store what it sees.
+// watch tells the limiters of a store what it sees.
 type watch struct {
 	stop  context.CancelFunc
 	ended chan struct{} // closed when it has ended
 
-	mu    sync.Mutex
-	all   map[string]pause.Pause // in force; nil: not known yet; under mu
-	turns map[*turn]struct{}     // under mu
+	mu       sync.Mutex
+	all      map[string]pause.Pause // in force; nil: not known yet; under mu
+	limiters map[*limiter]struct{}  // under mu
 }
 
 func newWatch(ctx context.Context, pauses *pause.Pauses) *watch {
-	w := &watch{ended: make(chan struct{}), turns: map[*turn]struct{}{}}
+	w := &watch{ended: make(chan struct{}), limiters: map[*limiter]struct{}{}}
 	ctx, w.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(w.ended)
@@ -130,36 +130,36 @@ func newWatch(ctx context.Context, pauses *pause.Pauses) *watch {
 	return w
 }
 
-// tell tells all turns which pauses are in force from now on.
+// tell tells all limiters which pauses are in force from now on.
 func (w *watch) tell(all map[string]pause.Pause) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = all
-	for t := range w.turns {
+	for t := range w.limiters {
 		t.set(all)
 	}
 }
 
-// join adds a turn, and tells it what is known.
-func (w *watch) join(t *turn) {
+// join adds a limiter, and tells it what is known.
+func (w *watch) join(t *limiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turns[t] = struct{}{}
+	w.limiters[t] = struct{}{}
 	if w.all != nil {
 		t.set(w.all)
 	}
 }
 
-// part removes a turn, and reports that it was the last one.
-func (w *watch) part(t *turn) (last bool) {
+// part removes a limiter, and reports that it was the last one.
+func (w *watch) part(t *limiter) (last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.turns, t)
-	return len(w.turns) == 0
+	delete(w.limiters, t)
+	return len(w.limiters) == 0
 }
 
-// turn is a consumer's view of the pause of its queue.
-type turn struct {
+// limiter is a consumer's view of the pause of its queue.
+type limiter struct {
 	hand  *hand
 	store *storage.Store
 	queue string
@@ -174,13 +174,13 @@ type turn struct {
 	changed chan struct{} // closed when limits change; under mu
 }
 
-func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return worker.Limits{Pause: t.paused || !t.known}, t.changed
 }
 
-func (t *turn) Leave(ctx context.Context) error {
+func (t *limiter) Leave(ctx context.Context) error {
 	ended := t.hand.leave(t)
 	if ended == nil {
 		return nil
@@ -194,7 +194,7 @@ func (t *turn) Leave(ctx context.Context) error {
 }
 
 // set notes whether the queue is paused.
-func (t *turn) set(all map[string]pause.Pause) {
+func (t *limiter) set(all map[string]pause.Pause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, paused := all[t.queue]

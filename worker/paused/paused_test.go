@@ -27,7 +27,7 @@ type job struct{}
 
 func (job) Kind() channel.Kind { return "test.job.v1" }
 
-// A lab is a queue of jobs that can be paused, and a worker that consumes it. Its turn may use another connection to
+// A lab is a queue of jobs that can be paused, and a worker that consumes it. Its limiter may use another connection to
 // the store than the worker.
 type lab struct {
 	*worldtest.World
@@ -65,11 +65,11 @@ func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
 // start starts a worker.
 func (l *lab) start() (stop func() error) {
 	byHand := paused.ByHand(paused.Config{Metrics: l.metrics})
-	open := func(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+	open := func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		c.Store = l.conn
 		return byHand(ctx, c)
 	}
-	return l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 2, MaxInHand: 10, Turn: open}}})
+	return l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 2, MaxInHand: 10, Limiter: open}}})
 }
 
 // hold pauses the queue of jobs; a length of 0 is without an end.
@@ -248,8 +248,8 @@ func TestLawAnUnreadableBlobChangesNothing(t *testing.T) {
 	})
 }
 
-// All queues of a process share one watch, which costs the same for any number of them. It ends with the last turn, and
-// begins again with the next one.
+// All queues of a process share one watch, which costs the same for any number of them. It ends with the last limiter,
+// and begins again with the next one.
 func TestOneWatchForAllQueues(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
@@ -260,13 +260,13 @@ func TestOneWatchForAllQueues(t *testing.T) {
 		}
 		byHand := paused.ByHand(paused.Config{Logger: slog.New(slog.DiscardHandler)})
 		for range 2 {
-			var turns []worker.Turn
+			var limiters []worker.Limiter
 			for i := range 8 {
-				turn, err := byHand(t.Context(), worker.Consumer{Store: counted, Queue: fmt.Sprint("queue-", i), Logger: slog.New(slog.DiscardHandler)})
+				limiter, err := byHand(t.Context(), worker.Consumer{Store: counted, Queue: fmt.Sprint("queue-", i), Logger: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)
 				}
-				turns = append(turns, turn)
+				limiters = append(limiters, limiter)
 			}
 			time.Sleep(time.Minute)
 			before := calls.Count()
@@ -278,16 +278,16 @@ func TestOneWatchForAllQueues(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			for i, turn := range turns {
-				limits, _ := turn.Now()
+			for i, limiter := range limiters {
+				limits, _ := limiter.Now()
 				worldtest.Want(t, fmt.Sprintf("pause of queue %d", i), limits.Pause, i == 3 || i == 5)
 			}
-			for i, turn := range turns {
+			for i, limiter := range limiters {
 				heard, err := s.Tell(t.Context(), "pauses", nil, false)
-				if worldtest.Want(t, fmt.Sprintf("watches when %d turns have left", i), heard, 1); err != nil {
+				if worldtest.Want(t, fmt.Sprintf("watches when %d limiters have left", i), heard, 1); err != nil {
 					t.Error(err)
 				}
-				if err := turn.Leave(t.Context()); err != nil {
+				if err := limiter.Leave(t.Context()); err != nil {
 					t.Error(err)
 				}
 			}
@@ -298,19 +298,19 @@ func TestOneWatchForAllQueues(t *testing.T) {
 	})
 }
 
-// A turn learns only what concerns its queue.
+// A limiter learns only what concerns its queue.
 func TestOtherQueuesDoNotMatter(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		operator, err := pause.New(s, pause.Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		limits, changed := turn.Now()
+		limits, changed := limiter.Now()
 		if err := operator.Pause(t.Context(), []string{"mails"}, 0, pause.Note{}); err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,7 @@ func TestOtherQueuesDoNotMatter(t *testing.T) {
 		default:
 		}
 		worldtest.Want(t, "pause", limits.Pause, false)
-		if err := turn.Leave(t.Context()); err != nil {
+		if err := limiter.Leave(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -347,14 +347,14 @@ func TestLeaveWhileTheStoreHangs(t *testing.T) {
 			<-over
 			return op.Fail(storage.ErrUnavailable)
 		})
-		turn, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		worldtest.WantErr(t, turn.Leave(ctx), context.DeadlineExceeded)
+		worldtest.WantErr(t, limiter.Leave(ctx), context.DeadlineExceeded)
 		close(over)
 	})
 }

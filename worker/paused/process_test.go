@@ -63,7 +63,7 @@ func child(ctx context.Context, place string) error {
 		return nil
 	})
 	w, err := worker.New(h, worker.Config{
-		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)), Queues: map[string]worker.QueueConfig{"jobs": {Turn: paused.ByHand(paused.Config{})}},
+		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: paused.ByHand(paused.Config{})}},
 	})
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func guardedCalls() []mutant {
 		},
 		{
 			name: "a guard doesn't know that the settings raise a concurrency",
-			file: "guard/turn.go",
+			file: "guard/limiter.go",
 			old:  "	if t.others != nil {",
 			new:  "	if false {",
 			by:   "guard",
@@ -61,7 +61,7 @@ func guardedCalls() []mutant {
 		},
 		{
 			name: "a probe waits for handlers that take long",
-			file: "guard/turn.go",
+			file: "guard/limiter.go",
 			old:  "	if before > 0 && !room.Pause {",
 			new:  "	if false {",
 			by:   "guard",

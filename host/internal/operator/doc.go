@@ -95,8 +95,8 @@
 //   - gone: somebody else was quicker
 //   - changed: a new entry came in since the old one was read; the new one stays
 //
-// They, and those of edit, have the member halted where the message has halted a key of its queue (package coord/turn):
-// turns release lets the others of that key go on. People get a note of it.
+// They, and those of edit, have the member halted where the message has halted a key of its queue (package
+// coord/keylock): turns release lets the others of that key go on. People get a note of it.
 //
 // So have those of the verbs of schedules and of coordination:
 //

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -40,7 +40,7 @@ func (c poisonCall) haltsOf(ctx context.Context, queue string) map[string]*halt 
 	if !c.known.mayTakeTurns(queue) {
 		return found
 	}
-	for x, err := range turn.List(ctx, c.store, queue, "") {
+	for x, err := range keylock.List(ctx, c.store, queue, "") {
 		if err != nil && x.Key == "" {
 			_, _ = fmt.Fprintf(c.progress, "Note: whether keys stay halted is unknown: %s. %s turns list %s tells it.\n", boot.Clean(err.Error()), c.Command, boot.ShellWord(queue))
 			break

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -17,7 +17,7 @@ import (
 // haltAs halts a key of the accounts by a message.
 func (x *stranger) haltAs(t *testing.T, key, message string, sequence uint64) {
 	t.Helper()
-	ts, err := turn.New(x.Store, worldtest.Accounts, turn.Config{})
+	ts, err := keylock.New(x.Store, worldtest.Accounts, keylock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/host/internal/boot"
 )
 
@@ -76,7 +76,7 @@ func (s *keysWaiting) say(all []finding, severity, queue, one, more, fix string)
 func turnsOf(ctx context.Context, c *call, queue string) (all []finding, err error) {
 	var halted, waits, broken keysWaiting
 	seen := 0
-	for x, err := range turn.List(ctx, c.store, queue, "") {
+	for x, err := range keylock.List(ctx, c.store, queue, "") {
 		_, why := stateOf(x)
 		switch s, now := x.State, time.Now(); {
 		case err != nil && x.Key == "":

@@ -10,25 +10,25 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // turnLine is what -json prints of a key that takes turns.
 type turnLine struct {
-	Queue    string         `json:"queue"`
-	Key      string         `json:"key"`
-	State    string         `json:"state"`  // free, held, waiting, gap, halted or corrupt
-	Holder   *string        `json:"holder"` // null: nobody has the turn
-	Fence    int64          `json:"fence"`
-	At       *time.Time     `json:"at"` // of the last sign of the holder
-	First    *turn.First    `json:"first"`
-	Gap      *turn.Gap      `json:"gap"`
-	Halted   *turn.Halted   `json:"halted"`
-	Skipped  *turn.Skipped  `json:"skipped"`
-	Released *turn.Released `json:"released"`
-	Error    string         `json:"error,omitempty"`
+	Queue    string            `json:"queue"`
+	Key      string            `json:"key"`
+	State    string            `json:"state"`  // free, held, waiting, gap, halted or corrupt
+	Holder   *string           `json:"holder"` // null: nobody has the turn
+	Fence    int64             `json:"fence"`
+	At       *time.Time        `json:"at"` // of the last sign of the holder
+	First    *keylock.First    `json:"first"`
+	Gap      *keylock.Gap      `json:"gap"`
+	Halted   *keylock.Halted   `json:"halted"`
+	Skipped  *keylock.Skipped  `json:"skipped"`
+	Released *keylock.Released `json:"released"`
+	Error    string            `json:"error,omitempty"`
 }
 
 // releasedLine is what -json prints of a key that was released.
@@ -85,7 +85,7 @@ func checkRelease(verb string, o options) error {
 }
 
 // stateOf says in a word how a key is, and in a few what it waits for.
-func stateOf(x turn.Info) (word, why string) {
+func stateOf(x keylock.Info) (word, why string) {
 	switch s := x.State; {
 	case s.Halted != nil:
 		return "halted", fmt.Sprintf("by message %s, %s: %s", s.Halted.Message, ago(s.Halted.Since), s.Halted.Why)
@@ -109,7 +109,7 @@ func turnsList(ctx context.Context, c *call) error {
 	if c.all {
 		none = "No keys."
 	}
-	return page(c, none, head, keysOf(ctx, c), func(x turn.Info) string { return x.Key }, func(x turn.Info, fault string) (any, []string) {
+	return page(c, none, head, keysOf(ctx, c), func(x keylock.Info) string { return x.Key }, func(x keylock.Info, fault string) (any, []string) {
 		line := turnLine{Queue: c.args[0], Key: x.Key, State: corrupt, Error: fault}
 		if fault != "" {
 			return line, corruptRow(x.Key, len(head))
@@ -134,16 +134,16 @@ func checkTurnQueue(ctx context.Context, c *call) error {
 	if unknown == nil {
 		return nil
 	}
-	for range turn.List(ctx, c.store, c.args[0], "") {
+	for range keylock.List(ctx, c.store, c.args[0], "") {
 		return nil // the list shows it, also if it can't be read
 	}
 	return unknown
 }
 
 // keysOf yields the keys that the flags select.
-func keysOf(ctx context.Context, c *call) iter.Seq2[turn.Info, error] {
-	return func(yield func(turn.Info, error) bool) {
-		for x, err := range turn.List(ctx, c.store, c.args[0], c.after) {
+func keysOf(ctx context.Context, c *call) iter.Seq2[keylock.Info, error] {
+	return func(yield func(keylock.Info, error) bool) {
+		for x, err := range keylock.List(ctx, c.store, c.args[0], c.after) {
 			if word, _ := stateOf(x); err == nil && word == "free" && !c.all {
 				continue
 			}
@@ -158,7 +158,7 @@ func keysOf(ctx context.Context, c *call) iter.Seq2[turn.Info, error] {
 func turnsRelease(ctx context.Context, x *call) error {
 	c := coordCall{x}
 	queue, key := c.args[0], c.args[1]
-	before, goesOn, err := turn.Release(ctx, c.store, queue, key, turn.Note{By: c.author(), Why: c.why})
+	before, goesOn, err := keylock.Release(ctx, c.store, queue, key, keylock.Note{By: c.author(), Why: c.why})
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		if err := checkTurnQueue(ctx, x); err != nil {

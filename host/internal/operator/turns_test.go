@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/catalog"
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -17,11 +17,11 @@ func TestTurns(t *testing.T) {
 	t.Parallel()
 	store := worldtest.OpenStore(t, worldtest.Virtual)
 	w := newStranger(t, store)
-	ts, err := turn.New(store, "mails", turn.Config{Holder: "worker-7"})
+	ts, err := keylock.New(store, "mails", keylock.Config{Holder: "worker-7"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	leave := func(key string, change func(*turn.State)) {
+	leave := func(key string, change func(*keylock.State)) {
 		t.Helper()
 		x, err := ts.Take(t.Context(), key, nil)
 		if err != nil {
@@ -33,10 +33,10 @@ func TestTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	leave("free", func(*turn.State) {})
-	leave("halted", func(s *turn.State) { s.Halt("m1", "kitchen closed", 0) })
-	leave("gap", func(s *turn.State) { s.WaitFor("m2", 9, 7) })
-	leave("skipped", func(s *turn.State) { s.Skip("m3", "no"); s.Wait("m4", 0, 0) })
+	leave("free", func(*keylock.State) {})
+	leave("halted", func(s *keylock.State) { s.Halt("m1", "kitchen closed", 0) })
+	leave("gap", func(s *keylock.State) { s.WaitFor("m2", 9, 7) })
+	leave("skipped", func(s *keylock.State) { s.Skip("m3", "no"); s.Wait("m4", 0, 0) })
 	held, err := ts.Take(t.Context(), "held", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -72,9 +72,9 @@ func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
 		store := worldtest.OpenStore(t, worldtest.Virtual)
 		w := newStranger(t, store)
 		putBlob(t, store, "poison", "mails/00", "{}") // so the queue is known
-		leave := func(queue, key string, change func(*turn.State)) {
+		leave := func(queue, key string, change func(*keylock.State)) {
 			t.Helper()
-			ts, err := turn.New(store, queue, turn.Config{})
+			ts, err := keylock.New(store, queue, keylock.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,13 +88,13 @@ func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		leave("mails", "free", func(*turn.State) {})
-		leave("mails", "ada@example.org", func(s *turn.State) { s.Halt("m1", "kitchen closed", 0) })
-		leave("mails", "gap", func(s *turn.State) { s.WaitFor("m2", 9, 7) })
-		leave("mails", "long delay", func(s *turn.State) { s.Wait("m5", time.Hour, 0) })
+		leave("mails", "free", func(*keylock.State) {})
+		leave("mails", "ada@example.org", func(s *keylock.State) { s.Halt("m1", "kitchen closed", 0) })
+		leave("mails", "gap", func(s *keylock.State) { s.WaitFor("m2", 9, 7) })
+		leave("mails", "long delay", func(s *keylock.State) { s.Wait("m5", time.Hour, 0) })
 		time.Sleep(6 * time.Minute)
-		leave("mails", "later", func(s *turn.State) { s.Halt("m3", "closed again", 0) })
-		leave("mails", "new gap", func(s *turn.State) { s.WaitFor("m4", 3, 1) })
+		leave("mails", "later", func(s *keylock.State) { s.Halt("m3", "closed again", 0) })
+		leave("mails", "new gap", func(s *keylock.State) { s.WaitFor("m4", 3, 1) })
 		if _, err := store.Table("turns").Put(t.Context(), "mails", "broken", []byte("x"), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}

@@ -43,8 +43,9 @@ func Program() host.Program {
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
 		Guards:   map[string]*guard.Guard{reservations.MailQueue: p.smtp}, // the queue waits while the mail server is away
-		// worker.Turns() without a turn means always: handlers of mails mostly wait, so -active doesn't bound their workers.
-		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: worker.Turns()}}},
+		// worker.Limiters() without a limiter means always: handlers of mails mostly wait, so -active doesn't bound
+		// their workers.
+		Worker: worker.Config{Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Limiter: worker.Limiters()}}},
 	}
 }
 

@@ -55,7 +55,7 @@ func TestAMailServerThatIsAway(t *testing.T) {
 			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
 			return err
 		},
-		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
+		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Limiter: smtp.Limiter}},
 	}
 	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
 		for n := range guests {
@@ -96,7 +96,7 @@ func TestMailsKeepTheirRate(t *testing.T) {
 			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
 			return err
 		},
-		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Turn: smtp.Turn}},
+		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Limiter: smtp.Limiter}},
 	}
 	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {
 		for n := range guests {

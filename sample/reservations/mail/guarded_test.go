@@ -41,7 +41,7 @@ func TestSMTPServerCutOffAndBack(t *testing.T) {
 		t.Errorf("the breaker is open after %d calls, want 5 that fail", calls-1)
 	}
 	after, _ := serveAt(t, before.addr, behaviour{})
-	turn, err := g.Turn(ctx, worker.Consumer{})
+	turn, err := g.Limiter(ctx, worker.Consumer{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package turn
+package keylock
 
 import (
 	"slices"

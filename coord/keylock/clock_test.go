@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"

@@ -14,22 +14,25 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// A worker whose turns can't be opened doesn't start. The turns that were opened leave.
-func TestTurnThatCantBeOpened(t *testing.T) {
+// A worker whose limiters can't be opened doesn't start. The limiters that were opened leave.
+func TestLimiterThatCantBeOpened(t *testing.T) {
 	for name, c := range map[string]struct {
-		open worker.OpenTurn
+		open worker.OpenLimiter
 		want string
 	}{
-		"error":  {func(context.Context, worker.Consumer) (worker.Turn, error) { return nil, errors.New("no table") }, "turn of queue jobs: no table"},
-		"nil":    {func(context.Context, worker.Consumer) (worker.Turn, error) { return nil, nil }, "got no turn"},
-		"none":   {nil, "a turn is nil"},
-		"panic":  {func(context.Context, worker.Consumer) (worker.Turn, error) { panic("boom") }, "panic: boom"},
-		"blocks": {func(ctx context.Context, _ worker.Consumer) (worker.Turn, error) { <-ctx.Done(); return nil, ctx.Err() }, "no turn after 1m0s"},
+		"error": {func(context.Context, worker.Consumer) (worker.Limiter, error) { return nil, errors.New("no table") }, "limiter of queue jobs: no table"},
+		"nil":   {func(context.Context, worker.Consumer) (worker.Limiter, error) { return nil, nil }, "got no limiter"},
+		"none":  {nil, "a limiter is nil"},
+		"panic": {func(context.Context, worker.Consumer) (worker.Limiter, error) { panic("boom") }, "panic: boom"},
+		"blocks": {func(ctx context.Context, _ worker.Consumer) (worker.Limiter, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, "no limiter after 1m0s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				l, good := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing), newDial(worker.Limits{})
-				w, err := worker.New(l.Registry, worker.Config{Queues: jobsTurn(worker.Turns(good.open, c.open))})
+				w, err := worker.New(l.Registry, worker.Config{Queues: jobsLimiter(worker.Limiters(good.open, c.open))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -45,20 +48,20 @@ func TestTurnThatCantBeOpened(t *testing.T) {
 	}
 }
 
-// A turn's context ends when the worker doesn't start, and the turn isn't asked any more.
-func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
+// A limiter's context ends when the worker doesn't start, and the limiter isn't asked any more.
+func TestLimitersOfAWorkerThatDoesNotStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		changes := make(chan struct{})
 		close(changes)
 		r := &rogue{leave: func() error { return nil }, now: func(int64) (worker.Limits, <-chan struct{}) { return worker.Limits{}, changes }}
 		var of context.Context
-		good := func(ctx context.Context, _ worker.Consumer) (worker.Turn, error) { of = ctx; return r, nil }
-		bad := func(context.Context, worker.Consumer) (worker.Turn, error) {
+		good := func(ctx context.Context, _ worker.Consumer) (worker.Limiter, error) { of = ctx; return r, nil }
+		bad := func(context.Context, worker.Consumer) (worker.Limiter, error) {
 			time.Sleep(time.Second)
 			return nil, errors.New("no table")
 		}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		w, err := worker.New(l.Registry, worker.Config{Queues: jobsTurn(worker.Turns(worker.Turns(good), bad))})
+		w, err := worker.New(l.Registry, worker.Config{Queues: jobsLimiter(worker.Limiters(worker.Limiters(good), bad))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +69,7 @@ func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
 			t.Fatal("it ran")
 		}
 		if of.Err() == nil {
-			t.Error("the turn's context goes on")
+			t.Error("the limiter's context goes on")
 		}
 		synctest.Wait()
 		before := r.calls.Load()
@@ -77,15 +80,15 @@ func TestTurnsOfAWorkerThatDoesNotStart(t *testing.T) {
 	})
 }
 
-// A turn that is opened after the worker was stopped has time to leave. The log has the worker's end as it has its
+// A limiter that is opened after the worker was stopped has time to leave. The log has the worker's end as it has its
 // start.
-func TestTurnThatIsOpenedTooLate(t *testing.T) {
+func TestLimiterThatIsOpenedTooLate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		left, log := make(chan error, 1), worldtest.NewLog()
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) {
 			time.Sleep(time.Second)
-			return lateTurn{left}, nil
+			return lateLimiter{left}, nil
 		})})
 		synctest.Wait()
 		if err := stop(); err != nil {
@@ -98,18 +101,18 @@ func TestTurnThatIsOpenedTooLate(t *testing.T) {
 	})
 }
 
-// lateTurn is a turn that notes the context it leaves with.
-type lateTurn struct{ left chan error }
+// lateLimiter is a limiter that notes the context it leaves with.
+type lateLimiter struct{ left chan error }
 
-func (lateTurn) Now() (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }
+func (lateLimiter) Now() (worker.Limits, <-chan struct{}) { return worker.Limits{}, nil }
 
-func (l lateTurn) Leave(ctx context.Context) error {
+func (l lateLimiter) Leave(ctx context.Context) error {
 	l.left <- ctx.Err()
 	return nil
 }
 
-// A turn leaves when the worker takes no more messages, before those in hand are finished. A Leave that blocks holds up
-// the stop for half a minute at most.
+// A limiter leaves when the worker takes no more messages, before those in hand are finished. A Leave that blocks holds
+// up the stop for half a minute at most.
 func TestLeaveComesBeforeTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := &handling{done: make(chan struct{})}
@@ -121,7 +124,7 @@ func TestLeaveComesBeforeTheEnd(t *testing.T) {
 			<-block
 			return nil
 		}}
-		stop := l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		stop := l.Start(worker.Config{Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) { return r, nil })})
 		l.sendJobs(t, job{})
 		time.Sleep(time.Second)
 		began := time.Now()

@@ -1,7 +1,7 @@
-// Package turn lets work of one key run in one process at a time, on any *storage.Store, for very many keys. Workers
+// Package keylock lets work of one key run in one process at a time, on any *storage.Store, for very many keys. Workers
 // use it for handlers.InTurn. Programs use package coord/lease, or handlers.InTurn itself.
 //
-//	turns, err := turn.New(store, "sync", turn.Config{})
+//	turns, err := keylock.New(store, "sync", keylock.Config{})
 //	t, err := turns.Take(ctx, "shop-7", nil) // ErrHeld: another process has it
 //	work(t.Context(), t.Fence())
 //	err = t.End(ctx, t.State())
@@ -48,4 +48,4 @@
 // 2 requests for a turn: one to take it and one to end it. It takes 1 more where this process hasn't seen the key, and
 // 2 more where another process had the turn since. A turn that lasts takes 3 requests per TTL. A look at a turn that is
 // held takes 1. Once in 128 turns a process looks through some rows for old ones.
-package turn
+package keylock

@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -20,10 +20,10 @@ const (
 var errNotNow = errors.New("not now")
 
 // meetOthers lets a process meet more other keys than it remembers. None of them waits.
-func meetOthers(t *testing.T, ts *turn.Turns) {
+func meetOthers(t *testing.T, ts *keylock.Turns) {
 	t.Helper()
 	for i := range others {
-		if _, err := ts.Take(t.Context(), fmt.Sprint("k", i), func(*turn.State, *turn.Wait) error { return errNotNow }); !errors.Is(err, errNotNow) {
+		if _, err := ts.Take(t.Context(), fmt.Sprint("k", i), func(*keylock.State, *keylock.Wait) error { return errNotNow }); !errors.Is(err, errNotNow) {
 			t.Fatal(err)
 		}
 	}
@@ -86,11 +86,11 @@ func TestLaw8ATurnThatIsHeldUsesUpNoPatience(t *testing.T) {
 		x := take(t, other, "shop-7")
 		for round := range 60 { // the holder's handler hangs
 			time.Sleep(time.Minute)
-			_, err := ts.Take(context.Background(), "shop-7", func(s *turn.State, w *turn.Wait) error {
-				w.Count(s, most, turn.Waiter{Message: "m", Deliveries: round + 2})
+			_, err := ts.Take(context.Background(), "shop-7", func(s *keylock.State, w *keylock.Wait) error {
+				w.Count(s, most, keylock.Waiter{Message: "m", Deliveries: round + 2})
 				return errNotNow
 			})
-			if !errors.Is(err, turn.ErrHeld) {
+			if !errors.Is(err, keylock.ErrHeld) {
 				t.Fatalf("after %d minutes: got %v, want ErrHeld", round+1, err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestLaw8ATurnThatIsHeldUsesUpNoPatience(t *testing.T) {
 }
 
 // waitFor lets a key wait for a message that is gone.
-func waitFor(t *testing.T, ts *turn.Turns, key string) {
+func waitFor(t *testing.T, ts *keylock.Turns, key string) {
 	t.Helper()
 	x := take(t, ts, key)
 	s := x.State()
@@ -111,10 +111,10 @@ func waitFor(t *testing.T, ts *turn.Turns, key string) {
 }
 
 // ask asks for the turn of a key that waits, for a message that comes for the nth time.
-func ask(t *testing.T, ts *turn.Turns, key string, n int) (waited time.Duration) {
+func ask(t *testing.T, ts *keylock.Turns, key string, n int) (waited time.Duration) {
 	t.Helper()
-	_, err := ts.Take(context.Background(), key, func(s *turn.State, w *turn.Wait) error {
-		waited = w.Count(s, most, turn.Waiter{Message: "m", Deliveries: n + 1})
+	_, err := ts.Take(context.Background(), key, func(s *keylock.State, w *keylock.Wait) error {
+		waited = w.Count(s, most, keylock.Waiter{Message: "m", Deliveries: n + 1})
 		if waited >= 3*most {
 			s.First = nil
 			return nil
@@ -128,7 +128,7 @@ func ask(t *testing.T, ts *turn.Turns, key string, n int) (waited time.Duration)
 }
 
 // patienceEndsBesideOthers fails the test if a key that waits still waits after 20 minutes.
-func patienceEndsBesideOthers(t *testing.T, ts *turn.Turns, key string) {
+func patienceEndsBesideOthers(t *testing.T, ts *keylock.Turns, key string) {
 	t.Helper()
 	waited := time.Duration(0)
 	for round := 0; waited < 3*most; round++ {

@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -31,7 +31,7 @@ func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
 		began := time.Now()
 		wantHeld(t, others, "a")
 		<-x.Context().Done()
-		if took := time.Since(began); took > ttl*5/6 || !errors.Is(context.Cause(x.Context()), turn.ErrLost) {
+		if took := time.Since(began); took > ttl*5/6 || !errors.Is(context.Cause(x.Context()), keylock.ErrLost) {
 			t.Errorf("the context ended after %v by %v; want %v at most", took, context.Cause(x.Context()), ttl*5/6)
 		}
 		time.Sleep(time.Until(began.Add(ttl*7/6 - time.Millisecond)))
@@ -42,11 +42,11 @@ func TestLaw1TakeoverAfterTheContextHasEnded(t *testing.T) {
 			t.Errorf("fence %d after %d", y.Fence(), x.Fence())
 		}
 		link.Restore()
-		if err := x.End(t.Context(), turn.State{Done: 99}); !errors.Is(err, turn.ErrLost) {
+		if err := x.End(t.Context(), keylock.State{Done: 99}); !errors.Is(err, keylock.ErrLost) {
 			t.Errorf("the end of a turn that was taken over: got %v", err)
 		}
 		wantHeld(t, mine, "a")
-		end(t, y, turn.State{Done: 7})
+		end(t, y, keylock.State{Done: 7})
 		if z := take(t, mine, "a"); z.State().Done != 7 {
 			t.Errorf("got state %+v, want that of the last holder", z.State())
 		}
@@ -58,7 +58,7 @@ func TestLaw2FencesGrow(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		last := int64(0)
-		all := []*turn.Turns{newTurns(t, s), newTurns(t, s)}
+		all := []*keylock.Turns{newTurns(t, s), newTurns(t, s)}
 		for i := range 20 {
 			if i%7 == 6 {
 				if err := s.Table("turns").Delete(t.Context(), group, "a", storage.Condition{}); err != nil {
@@ -70,7 +70,7 @@ func TestLaw2FencesGrow(t *testing.T) {
 				t.Fatalf("turn %d: fence %d after %d", i, x.Fence(), last)
 			}
 			last = x.Fence()
-			end(t, x, turn.State{})
+			end(t, x, keylock.State{})
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -97,7 +97,7 @@ func TestLaw3LostAnswers(t *testing.T) {
 		lose.Store(false)
 		x := take(t, mine, "a")
 		lose.Store(true)
-		if err := x.End(t.Context(), turn.State{Done: 3}); err != nil {
+		if err := x.End(t.Context(), keylock.State{Done: 3}); err != nil {
 			t.Errorf("an end that was done: got %v", err) // it finds its own write
 		}
 		lose.Store(false)
@@ -128,7 +128,7 @@ func TestLaw3ATurnOfTheSecondTry(t *testing.T) {
 			wantHeld(t, ts, moment)
 			time.Sleep(ttl)
 			wantHeld(t, ts, moment)
-			end(t, x, turn.State{})
+			end(t, x, keylock.State{})
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 				}
 				ts := newTurns(t, s)
 				wantHeld(t, ts, "a")
-				end(t, take(t, ts, "b"), turn.State{})
+				end(t, take(t, ts, "b"), keylock.State{})
 				time.Sleep(69 * time.Second)
 				wantHeld(t, ts, "a")
 				time.Sleep(time.Second)
@@ -160,7 +160,7 @@ func TestLaw5RowsThatAreNoTurns(t *testing.T) {
 					wantHeld(t, ts, "a")
 					return
 				}
-				end(t, take(t, ts, "a"), turn.State{})
+				end(t, take(t, ts, "a"), keylock.State{})
 			})
 		})
 	}
@@ -173,28 +173,28 @@ func TestLaw6QuietKeysLeaveNothing(t *testing.T) {
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
 		for i := range 600 {
-			end(t, take(t, ts, fmt.Sprintf("old-%03d", i)), turn.State{Done: 1})
+			end(t, take(t, ts, fmt.Sprintf("old-%03d", i)), keylock.State{Done: 1})
 		}
-		var halted turn.State
+		var halted keylock.State
 		halted.Halt("m", "closed", 0)
 		end(t, take(t, ts, "old-halted"), halted)
-		var waits, waited turn.State
+		var waits, waited keylock.State
 		waits.Wait("m", 60*24*time.Hour, 0)
 		end(t, take(t, ts, "old-waits"), waits)
 		waited.Wait("m", 12*time.Hour, 0)
 		end(t, take(t, ts, "old-waited"), waited)
 		time.Sleep(20 * 24 * time.Hour)
-		end(t, take(t, ts, "young"), turn.State{})
+		end(t, take(t, ts, "young"), keylock.State{})
 		dead := fmt.Sprintf(`{"version":1,"id":"x","fence":1,"ttl":30000,"at":%d}`, time.Now().Add(-20*24*time.Hour).UnixMilli())
 		if _, err := s.Table("turns").Put(t.Context(), group, "old-held", []byte(dead), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(12 * 24 * time.Hour)
 		for range 128 * 12 {
-			end(t, take(t, ts, "busy"), turn.State{})
+			end(t, take(t, ts, "busy"), keylock.State{})
 		}
 		left := map[string]bool{}
-		for x, err := range turn.List(t.Context(), s, group, "") {
+		for x, err := range keylock.List(t.Context(), s, group, "") {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -251,10 +251,10 @@ func TestLaw4TurnsCostTwoRequests(t *testing.T) {
 			}
 			return n
 		}
-		end(t, take(t, ts, "a"), turn.State{})
+		end(t, take(t, ts, "a"), keylock.State{})
 		before := requests()
 		for range 10 {
-			end(t, take(t, ts, "a"), turn.State{})
+			end(t, take(t, ts, "a"), keylock.State{})
 		}
 		if n := requests() - before; n != 20 {
 			t.Errorf("10 turns took %d requests, want 20", n)
@@ -266,11 +266,11 @@ func TestLaw4TurnsCostTwoRequests(t *testing.T) {
 			t.Errorf("a look at a turn that is held took %d requests", n)
 		}
 		before = requests()
-		end(t, take(t, ts, "a"), turn.State{})
+		end(t, take(t, ts, "a"), keylock.State{})
 		if n := requests() - before; n != 2 {
 			t.Errorf("a turn beside a key that is held took %d requests", n)
 		}
-		end(t, x, turn.State{})
+		end(t, x, keylock.State{})
 	})
 }
 
@@ -279,13 +279,13 @@ func TestHostileKeys(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
-		var all []*turn.Turn
+		var all []*keylock.Turn
 		for _, key := range []string{"a/../b", "..", "/", "\\", "%2f", "#?", "'; drop table turns;--", " ", "ключ", strings.Repeat("k", storage.MaxKey), "A", "a"} {
 			all = append(all, take(t, ts, key))
 			wantHeld(t, ts, key)
 		}
 		for _, x := range all {
-			end(t, x, turn.State{})
+			end(t, x, keylock.State{})
 		}
 		for _, key := range []string{"", "\x00", "a\nb", "\xff", strings.Repeat("k", storage.MaxKey+1)} {
 			if _, err := ts.Take(t.Context(), key, nil); !errors.Is(err, storage.ErrInvalid) {
@@ -300,8 +300,8 @@ func TestRelease(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		ts := newTurns(t, s)
-		note := turn.Note{By: "ada", Why: "it is fixed"}
-		if _, _, err := turn.Release(t.Context(), s, group, "a", note); !errors.Is(err, storage.ErrNotFound) {
+		note := keylock.Note{By: "ada", Why: "it is fixed"}
+		if _, _, err := keylock.Release(t.Context(), s, group, "a", note); !errors.Is(err, storage.ErrNotFound) {
 			t.Errorf("a key that never was: got %v", err)
 		}
 		x := take(t, ts, "a")
@@ -309,25 +309,25 @@ func TestRelease(t *testing.T) {
 		state.Done = 4
 		state.Halt("m5", "closed", 5)
 		end(t, x, state)
-		before, released, err := turn.Release(t.Context(), s, group, "a", note)
+		before, released, err := keylock.Release(t.Context(), s, group, "a", note)
 		if err != nil || !released || before.State.Halted == nil || before.State.Halted.Message != "m5" {
 			t.Errorf("got %+v, %v, %v", before, released, err)
 		}
-		if _, released, err := turn.Release(t.Context(), s, group, "a", note); err != nil || released {
+		if _, released, err := keylock.Release(t.Context(), s, group, "a", note); err != nil || released {
 			t.Errorf("again: got %v, %v", released, err)
 		}
 		x = take(t, ts, "a") // it remembers the row as it was before
 		now := x.State()
-		if now.Halted != nil || now.Released == nil || now.Released.By != "ada" || now.Done != 5 || now.Place(5, 4) != turn.Late || now.Place(6, 5) != turn.Next {
+		if now.Halted != nil || now.Released == nil || now.Released.By != "ada" || now.Done != 5 || now.Place(5, 4) != keylock.Late || now.Place(6, 5) != keylock.Next {
 			t.Errorf("got %+v", now)
 		}
-		if _, _, err := turn.Release(t.Context(), s, group, "a", note); err != nil || x.Context().Err() != nil {
+		if _, _, err := keylock.Release(t.Context(), s, group, "a", note); err != nil || x.Context().Err() != nil {
 			t.Errorf("a key that is held: got %v", err)
 		}
-		if _, _, err := turn.Release(t.Context(), s, group, "a", turn.Note{}); !errors.Is(err, storage.ErrInvalid) {
+		if _, _, err := keylock.Release(t.Context(), s, group, "a", keylock.Note{}); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("nobody: got %v", err)
 		}
-		end(t, x, turn.State{})
+		end(t, x, keylock.State{})
 	})
 }
 
@@ -342,7 +342,7 @@ func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
 		state.Wait("m5", time.Minute, 5)
 		end(t, x, state)
 		x = take(t, ts, "a")
-		held, released, err := turn.Release(t.Context(), s, group, "a", turn.Note{By: "ada", Why: "it hangs"})
+		held, released, err := keylock.Release(t.Context(), s, group, "a", keylock.Note{By: "ada", Why: "it hangs"})
 		if err != nil || !released || !held.Held {
 			t.Fatalf("got %+v, %v, %v", held, released, err)
 		}
@@ -350,7 +350,7 @@ func TestAReleaseOfAHeldKeyHolds(t *testing.T) {
 		state.Wait("m5", time.Minute, 5) // it has failed once more
 		end(t, x, state)
 		now := take(t, ts, "a").State()
-		if now.First != nil || now.Done != 5 || now.Place(5, 4) != turn.Late || now.Released == nil || now.Released.Why != "it hangs" {
+		if now.First != nil || now.Done != 5 || now.Place(5, 4) != keylock.Late || now.Released == nil || now.Released.Why != "it hangs" {
 			t.Errorf("got %+v", now)
 		}
 	})
@@ -367,14 +367,14 @@ func TestLaw3ASavedStateIsTheNextOnes(t *testing.T) {
 		state := x.State()
 		state.Done = 4
 		state.Halt("m5", "closed", 5)
-		for _, z := range []*turn.Turn{x, y} {
+		for _, z := range []*keylock.Turn{x, y} {
 			if err := z.Save(t.Context(), state); err != nil {
 				t.Fatal(err)
 			}
 		}
 		time.Sleep(2 * ttl)
 		wantHeld(t, others, "a")
-		if _, released, err := turn.Release(t.Context(), s, group, "b", turn.Note{By: "ada"}); err != nil || !released {
+		if _, released, err := keylock.Release(t.Context(), s, group, "b", keylock.Note{By: "ada"}); err != nil || !released {
 			t.Fatalf("release: got %v, %v", released, err)
 		}
 		time.Sleep(2 * ttl)
@@ -385,7 +385,7 @@ func TestLaw3ASavedStateIsTheNextOnes(t *testing.T) {
 		link.Cut()
 		wantHeld(t, others, "a")
 		time.Sleep(ttl * 7 / 6)
-		if err := x.Save(t.Context(), turn.State{}); !errors.Is(err, turn.ErrLost) {
+		if err := x.Save(t.Context(), keylock.State{}); !errors.Is(err, keylock.ErrLost) {
 			t.Errorf("a save of a lost turn: got %v", err)
 		}
 		if now := take(t, others, "a").State(); now.Halted == nil || now.Done != 4 {
@@ -413,23 +413,23 @@ func TestAStoreThatHangs(t *testing.T) {
 			t.Errorf("a take: got %v after %v", err, time.Since(began))
 		}
 		began = time.Now()
-		if err := x.End(t.Context(), turn.State{}); !errors.Is(err, storage.ErrUnavailable) || time.Since(began) > ttl/3+time.Second {
+		if err := x.End(t.Context(), keylock.State{}); !errors.Is(err, storage.ErrUnavailable) || time.Since(began) > ttl/3+time.Second {
 			t.Errorf("an end: got %v after %v", err, time.Since(began))
 		}
 		hang.Store(false)
-		end(t, take(t, ts, "a"), turn.State{}) // it is this process's own
+		end(t, take(t, ts, "a"), keylock.State{}) // it is this process's own
 	})
 }
 
 func TestConfigFaults(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
-		for name, f := range map[string]func() (*turn.Turns, error){
-			"no store":     func() (*turn.Turns, error) { return turn.New(nil, group, turn.Config{}) },
-			"no group":     func() (*turn.Turns, error) { return turn.New(s, "", turn.Config{}) },
-			"short TTL":    func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{TTL: time.Second}) },
-			"long TTL":     func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{TTL: time.Hour}) },
-			"strange name": func() (*turn.Turns, error) { return turn.New(s, group, turn.Config{Holder: "a\nb"}) },
+		for name, f := range map[string]func() (*keylock.Turns, error){
+			"no store":     func() (*keylock.Turns, error) { return keylock.New(nil, group, keylock.Config{}) },
+			"no group":     func() (*keylock.Turns, error) { return keylock.New(s, "", keylock.Config{}) },
+			"short TTL":    func() (*keylock.Turns, error) { return keylock.New(s, group, keylock.Config{TTL: time.Second}) },
+			"long TTL":     func() (*keylock.Turns, error) { return keylock.New(s, group, keylock.Config{TTL: time.Hour}) },
+			"strange name": func() (*keylock.Turns, error) { return keylock.New(s, group, keylock.Config{Holder: "a\nb"}) },
 		} {
 			if _, err := f(); !errors.Is(err, storage.ErrInvalid) {
 				t.Errorf("%s: got %v", name, err)

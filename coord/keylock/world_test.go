@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -15,16 +15,16 @@ const (
 	ttl   = 30 * time.Second
 )
 
-func newTurns(t testing.TB, s *storage.Store) *turn.Turns {
+func newTurns(t testing.TB, s *storage.Store) *keylock.Turns {
 	t.Helper()
-	ts, err := turn.New(s, group, turn.Config{})
+	ts, err := keylock.New(s, group, keylock.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return ts
 }
 
-func take(t testing.TB, ts *turn.Turns, key string) *turn.Turn {
+func take(t testing.TB, ts *keylock.Turns, key string) *keylock.Turn {
 	t.Helper()
 	x, err := ts.Take(context.Background(), key, nil)
 	if err != nil {
@@ -33,14 +33,14 @@ func take(t testing.TB, ts *turn.Turns, key string) *turn.Turn {
 	return x
 }
 
-func wantHeld(t testing.TB, ts *turn.Turns, key string) {
+func wantHeld(t testing.TB, ts *keylock.Turns, key string) {
 	t.Helper()
-	if _, err := ts.Take(context.Background(), key, nil); !errors.Is(err, turn.ErrHeld) {
+	if _, err := ts.Take(context.Background(), key, nil); !errors.Is(err, keylock.ErrHeld) {
 		t.Errorf("key %q: got error %v, want ErrHeld", key, err)
 	}
 }
 
-func end(t testing.TB, x *turn.Turn, s turn.State) {
+func end(t testing.TB, x *keylock.Turn, s keylock.State) {
 	t.Helper()
 	if err := x.End(context.Background(), s); err != nil {
 		t.Error(err)

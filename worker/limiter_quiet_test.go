@@ -26,7 +26,7 @@ func TestLawAPausedConsumerIsSilent(t *testing.T) {
 				s := limit(worldtest.OpenStore(t, worldtest.Virtual), rings)
 				l, pause := newLab(t, s, nothing), newDial(worker.Limits{Pause: true})
 				counted := newLab(t, storagetest.Intercept(s, calls.Hook), nothing)
-				counted.Start(worker.Config{Queues: jobsTurn(pause.open)})
+				counted.Start(worker.Config{Queues: jobsLimiter(pause.open)})
 				quiet := func(when string) {
 					t.Helper()
 					time.Sleep(time.Minute)

@@ -13,12 +13,12 @@ import (
 	"github.com/millrace-go/millrace/storage/inbox"
 )
 
-// A Turn says whether a consumer may take messages off its queue, how many, and when that changes. Now and Leave may be
-// called at the same time.
+// A Limiter says whether a consumer may take messages off its queue, how many, and when that changes. Now and Leave may
+// be called at the same time.
 //
-// A Turn may be wrong without harm. While Now blocks, panics or returns nonsense, the last limits stay in force; before
-// its first answer that is a pause. The worker logs that, and asks again.
-type Turn interface {
+// A Limiter may be wrong without harm. While Now blocks, panics or returns nonsense, the last limits stay in force;
+// before its first answer that is a pause. The worker logs that, and asks again.
+type Limiter interface {
 	// Now returns the limits in force, and a channel that is closed when they change; nil if they never do.
 	Now() (Limits, <-chan struct{})
 
@@ -30,7 +30,8 @@ type Turn interface {
 // Limits bound how a queue is consumed. A field that is zero leaves the setting of the [QueueConfig] in force; another
 // value may be lower or higher than that.
 type Limits struct {
-	// Pause takes no messages. Running handlers go on, and messages that wait are handed back. It costs them no attempt.
+	// Pause takes no messages. Running handlers go on, and messages that wait are handed back. It costs them no
+	// attempt.
 	Pause bool
 
 	// Brief says that a pause is short and comes often, as between two permits of a rate. It isn't logged.
@@ -79,16 +80,16 @@ type Consumer struct {
 	Logger     *slog.Logger
 	Metrics    prometheus.Registerer // Config.Metrics; nil: none
 
-	// Concurrency and MaxInHand are those of the queue, which limits may raise: a turn that only lowers them needs to know
-	// them.
+	// Concurrency and MaxInHand are those of the queue, which limits may raise: a limiter that only lowers them needs
+	// to know them.
 	Concurrency, MaxInHand int
 
-	// Others returns the limits that the queue's other turns set, but for pauses, where [Turns] combines several. A turn
-	// may call it in Now, and is asked again when they change. It may be nil.
+	// Others returns the limits that the queue's other limiters set, but for pauses, where [Limiters] combines several.
+	// A limiter may call it in Now, and is asked again when they change. It may be nil.
 	Others func() Limits
 
-	// InHand returns how many messages the consumer holds: for a turn that divides something among several queues. It may
-	// be called at any time, and returns at once.
+	// InHand returns how many messages the consumer holds: for a limiter that divides something among several queues.
+	// It may be called at any time, and returns at once.
 	InHand func() int
 
 	// Fit reports that the consumer can receive. It can't if it has had no room for messages for longer than
@@ -96,6 +97,6 @@ type Consumer struct {
 	Fit func() bool
 }
 
-// OpenTurn opens a consumer's turn. The worker calls it when it starts, before it takes a message. ctx ends when the
-// worker stops. After an error, or without an answer within a minute, the worker doesn't start.
-type OpenTurn func(ctx context.Context, c Consumer) (Turn, error)
+// OpenLimiter opens a consumer's limiter. The worker calls it when it starts, before it takes a message. ctx ends when
+// the worker stops. After an error, or without an answer within a minute, the worker doesn't start.
+type OpenLimiter func(ctx context.Context, c Consumer) (Limiter, error)

@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -46,7 +46,7 @@ func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 		x := take(t, holder, "a")
 		for range 10 * ttl / time.Second {
 			for range 20 { // 128 turns are followed by a sweep
-				end(t, take(t, others, "b"), turn.State{})
+				end(t, take(t, others, "b"), keylock.State{})
 			}
 			time.Sleep(time.Second)
 			if _, err := others.Take(t.Context(), "a", nil); err == nil && x.Context().Err() == nil {
@@ -56,7 +56,7 @@ func TestLaw1NoClockEndsATurnThatIsHeld(t *testing.T) {
 		if x.Context().Err() != nil {
 			t.Error("the turn is lost")
 		}
-		end(t, x, turn.State{})
+		end(t, x, keylock.State{})
 	})
 }
 
@@ -65,15 +65,15 @@ func TestAFreeRowIsJudgedByConfigNow(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		told := time.Now()
-		ts, err := turn.New(s, group, turn.Config{TTL: ttl, Now: func() time.Time { return told }})
+		ts, err := keylock.New(s, group, keylock.Config{TTL: ttl, Now: func() time.Time { return told }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		end(t, take(t, ts, "a"), turn.State{})
+		end(t, take(t, ts, "a"), keylock.State{})
 		time.Sleep(40 * 24 * time.Hour)
 		for _, want := range []bool{true, false} {
 			for range 3 * 128 {
-				end(t, take(t, ts, "b"), turn.State{})
+				end(t, take(t, ts, "b"), keylock.State{})
 			}
 			if _, there := row(t, s, "a"); there != want {
 				t.Errorf("messages tell %v: the row is there: %v, want %v", told, there, want)
@@ -94,7 +94,7 @@ func TestLaw6ADeadTurnLeavesNothing(t *testing.T) {
 		ts := newTurns(t, s)
 		sweep := func() (there bool) {
 			for range 3 * 128 {
-				end(t, take(t, ts, "b"), turn.State{})
+				end(t, take(t, ts, "b"), keylock.State{})
 			}
 			_, there = row(t, s, "a")
 			return there

@@ -1,4 +1,4 @@
-package turn_test
+package keylock_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -64,7 +64,7 @@ func (l line) next(a storagetest.Answer[step, step]) []line {
 // A player takes turns of some keys, and does one thing in each.
 type player struct {
 	n     int
-	turns *turn.Turns
+	turns *keylock.Turns
 	h     *storagetest.History[step, step]
 	r     *rand.Rand
 	seen  *sync.WaitGroup
@@ -93,7 +93,7 @@ func (p *player) play(times int, pause time.Duration) {
 }
 
 // hold holds a turn for a while, and may save a state before. The end of its context is seen at once.
-func (p *player) hold(key string, x *turn.Turn, for_ time.Duration) {
+func (p *player) hold(key string, x *keylock.Turn, for_ time.Duration) {
 	var over atomic.Bool // the end of the context is no loss
 	context.AfterFunc(x.Context(), func() {
 		if over.CompareAndSwap(false, true) {
@@ -182,7 +182,7 @@ func TestHistoryOnAzure(t *testing.T) {
 	}
 	all.Wait()
 	check(t, h, 5)
-	for x, err := range turn.List(t.Context(), s, group, "") {
+	for x, err := range keylock.List(t.Context(), s, group, "") {
 		if err != nil || x.Held {
 			t.Errorf("got %+v, %v; want all ended", x, err)
 		}

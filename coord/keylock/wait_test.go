@@ -1,19 +1,19 @@
-package turn_test
+package keylock_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/turn"
+	"github.com/millrace-go/millrace/coord/keylock"
 )
 
 const most = 5 * time.Minute // of a round: a third of the patience
 
 // waiting counts for a key whose first message was due after a minute.
 type waiting struct {
-	wait  turn.Wait
-	state turn.State
+	wait  keylock.Wait
+	state keylock.State
 	came  map[string]int
 }
 
@@ -28,10 +28,10 @@ func newWaiting() *waiting {
 // come lets time pass, and then messages come.
 func (w *waiting) come(after time.Duration, messages ...string) time.Duration {
 	time.Sleep(after)
-	var here []turn.Waiter
+	var here []keylock.Waiter
 	for _, m := range messages {
 		w.came[m]++
-		here = append(here, turn.Waiter{Message: m, Deliveries: w.came[m]})
+		here = append(here, keylock.Waiter{Message: m, Deliveries: w.came[m]})
 	}
 	return w.wait.Count(&w.state, most, here...)
 }
@@ -51,7 +51,7 @@ func TestLaw8OnlyRoundsOfAWitnessCount(t *testing.T) {
 		wantCounted(t, "the first one that comes", w.come(0, "a"), 0)
 		wantCounted(t, "its round", w.come(30*time.Second, "b", "a"), 30*time.Second)
 		wantCounted(t, "a long round, as in a pause", w.come(time.Hour, "a"), most+30*time.Second)
-		again := w.wait.Count(&w.state, most, turn.Waiter{Message: "a", Deliveries: w.came["a"]})
+		again := w.wait.Count(&w.state, most, keylock.Waiter{Message: "a", Deliveries: w.came["a"]})
 		wantCounted(t, "the same delivery", again, most+30*time.Second)
 		wantCounted(t, "nobody", w.come(time.Second), most+30*time.Second)
 	})
@@ -83,7 +83,7 @@ func TestLaw8OthersInABacklogProveNothing(t *testing.T) {
 		}
 		w.come(0, "a")
 		time.Sleep(time.Minute)
-		copied := w.wait.Count(&w.state, most, turn.Waiter{Message: "a", Deliveries: 1})
+		copied := w.wait.Count(&w.state, most, keylock.Waiter{Message: "a", Deliveries: 1})
 		wantCounted(t, "a copy", copied, most)
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// dial is a turn as a user writes it: limits that somebody sets while the worker runs.
+// dial is a limiter as a user writes it: limits that somebody sets while the worker runs.
 type dial struct {
 	mu      sync.Mutex
 	limits  worker.Limits
@@ -48,11 +48,11 @@ func (d *dial) set(limits worker.Limits) {
 	d.changed = make(chan struct{})
 }
 
-func (d *dial) open(context.Context, worker.Consumer) (worker.Turn, error) { return d, nil }
+func (d *dial) open(context.Context, worker.Consumer) (worker.Limiter, error) { return d, nil }
 
-// jobsTurn gives the jobs a turn.
-func jobsTurn(open worker.OpenTurn) map[string]worker.QueueConfig {
-	return map[string]worker.QueueConfig{"jobs": {Turn: open}}
+// jobsLimiter gives the jobs a limiter.
+func jobsLimiter(open worker.OpenLimiter) map[string]worker.QueueConfig {
+	return map[string]worker.QueueConfig{"jobs": {Limiter: open}}
 }
 
 // handling counts the handlers that run. Each runs until done has an element for it, or until its context ends.
@@ -78,7 +78,7 @@ func TestPause(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		h := &handling{done: make(chan struct{}, 100)}
 		l, pause := newLab(t, s, h.handle), newDial(worker.Limits{Pause: true})
-		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, Turn: pause.open}
+		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, Limiter: pause.open}
 		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": cfg}})
 		l.sendJobs(t, make([]job, 20)...)
 		time.Sleep(time.Minute)
@@ -116,7 +116,7 @@ func TestLastLineAboutAPauseIsTrue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log, pause := worldtest.NewLog(), newDial(worker.Limits{})
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, PollInterval: time.Second, Turn: pause.open}
+		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, PollInterval: time.Second, Limiter: pause.open}
 		l.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"jobs": cfg}})
 		want := func(when string, paused, consumed int) {
 			t.Helper()
@@ -124,7 +124,7 @@ func TestLastLineAboutAPauseIsTrue(t *testing.T) {
 			worldtest.Want(t, when+": lines about no pause", log.Count("INFO queue is consumed", "pause=false", "max_in_hand=10 poll_interval=1s"), consumed)
 		}
 		time.Sleep(2 * time.Second)
-		want("a turn that allows it from the start", 0, 0)
+		want("a limiter that allows it from the start", 0, 0)
 		for range 5 {
 			pause.set(worker.Limits{Pause: true})
 			time.Sleep(20 * time.Millisecond)
@@ -139,7 +139,7 @@ func TestLastLineAboutAPauseIsTrue(t *testing.T) {
 	})
 }
 
-// A turn that hangs is reported while the worker runs, not after it has stopped.
+// A limiter that hangs is reported while the worker runs, not after it has stopped.
 func TestNoLineAboutATurnAfterTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log, hang := worldtest.NewLog(), make(chan struct{})
@@ -149,7 +149,7 @@ func TestNoLineAboutATurnAfterTheEnd(t *testing.T) {
 			return worker.Limits{}, nil
 		}}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) { return r, nil })})
 		time.Sleep(5 * time.Second)
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -164,7 +164,7 @@ func TestLiveConcurrency(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		h := &handling{done: make(chan struct{})}
 		l, limit := newLab(t, s, h.handle), newDial(worker.Limits{Concurrency: 1})
-		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Turn: limit.open}}})
+		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Limiter: limit.open}}})
 		l.sendJobs(t, make([]job, 200)...)
 		finish := func(n int) {
 			for range n {
@@ -197,7 +197,7 @@ func TestLiveMaxInHand(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
 		l, limit := newLab(t, s, func(context.Context, job) error { time.Sleep(10 * time.Millisecond); return nil }), newDial(worker.Limits{})
-		l.Start(worker.Config{Concurrency: 2, Queues: jobsTurn(limit.open)})
+		l.Start(worker.Config{Concurrency: 2, Queues: jobsLimiter(limit.open)})
 		most := func(d time.Duration) (n int64) {
 			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(7 * time.Millisecond) { // handlers take 10
 				n = max(n, stats(t, s, "jobs").InFlight)
@@ -229,7 +229,7 @@ func TestLivePollInterval(t *testing.T) {
 		var calls storagetest.Calls
 		l := newLab(t, storagetest.Intercept(patient(storagetest.Plain(worldtest.OpenStore(t, worldtest.Virtual)), time.Hour), calls.Hook), nothing)
 		poll := newDial(worker.Limits{})
-		l.Start(worker.Config{Queues: jobsTurn(poll.open)})
+		l.Start(worker.Config{Queues: jobsLimiter(poll.open)})
 		time.Sleep(5 * time.Hour)
 		poll.set(worker.Limits{PollInterval: time.Second})
 		synctest.Wait()
@@ -248,13 +248,13 @@ func TestLivePollInterval(t *testing.T) {
 	})
 }
 
-// Of several turns all must allow, and the least limits hold that they name.
-func TestTurnsTogether(t *testing.T) {
+// Of several limiters all must allow, and the least limits hold that they name.
+func TestLimitersTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		h := &handling{done: make(chan struct{})}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 		a, b, c := newDial(worker.Limits{Pause: true}), newDial(worker.Limits{}), newDial(worker.Limits{})
-		stop := l.Start(worker.Config{DrainTimeout: time.Second, Queues: jobsTurn(worker.Turns(a.open, worker.Turns(b.open, c.open)))})
+		stop := l.Start(worker.Config{DrainTimeout: time.Second, Queues: jobsLimiter(worker.Limiters(a.open, worker.Limiters(b.open, c.open)))})
 		l.sendJobs(t, make([]job, 100)...)
 		for _, step := range []struct {
 			a, b, c worker.Limits
@@ -280,12 +280,12 @@ func TestTurnsTogether(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, d := range []*dial{a, b, c} {
-			worldtest.Want(t, fmt.Sprintf("calls of Leave of turn %d", i), d.left, 1)
+			worldtest.Want(t, fmt.Sprintf("calls of Leave of limiter %d", i), d.left, 1)
 		}
 	})
 }
 
-// rogue is a turn that may do anything.
+// rogue is a limiter that may do anything.
 type rogue struct {
 	now   func(n int64) (worker.Limits, <-chan struct{})
 	leave func() error
@@ -295,8 +295,8 @@ type rogue struct {
 func (r *rogue) Now() (worker.Limits, <-chan struct{}) { return r.now(r.calls.Add(1)) }
 func (r *rogue) Leave(context.Context) error           { return r.leave() }
 
-// Whatever a turn does, its last limits stay in force, the messages are handled, and the worker stops in time.
-func TestTurnThatMisbehaves(t *testing.T) {
+// Whatever a limiter does, its last limits stay in force, the messages are handled, and the worker stops in time.
+func TestLimiterThatMisbehaves(t *testing.T) {
 	for name, misdeed := range map[string]func(t *testing.T) (worker.Limits, <-chan struct{}){
 		"panics":                  func(*testing.T) (worker.Limits, <-chan struct{}) { panic("no") },
 		"ends its goroutine":      func(*testing.T) (worker.Limits, <-chan struct{}) { runtime.Goexit(); panic("unreachable") },
@@ -319,28 +319,28 @@ func TestTurnThatMisbehaves(t *testing.T) {
 				}}
 				h := &handling{done: make(chan struct{})}
 				l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
-				stop := l.Start(worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+				stop := l.Start(worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) { return r, nil })})
 				time.Sleep(time.Second)
 				close(first)
 				time.Sleep(time.Minute)
 				l.sendJobs(t, make([]job, 10)...)
 				time.Sleep(time.Minute)
 				worldtest.Want(t, "running within the last limits", int(h.running.Load()), 3)
-				if n := log.Count("ERROR the turn of a queue ", "its last limits stay in force", "queue=jobs"); n != 1 {
+				if n := log.Count("ERROR the limiter of a queue ", "its last limits stay in force", "queue=jobs"); n != 1 {
 					t.Errorf("the log speaks of it %d times, want once:\n%s", n, log)
 				}
 				began := time.Now()
 				if err := stop(); err != nil || time.Since(began) > 2*time.Second {
 					t.Errorf("stopped after %v with %v", time.Since(began), err)
 				}
-				worldtest.Want(t, "lines about Leave", log.Count("WARN the turn of a queue could not be left in order"), 1)
+				worldtest.Want(t, "lines about Leave", log.Count("WARN the limiter of a queue could not be left in order"), 1)
 			})
 		})
 	}
 }
 
-// A turn that says always that it changes costs little.
-func TestTurnThatAlwaysChanges(t *testing.T) {
+// A limiter that says always that it changes costs little.
+func TestLimiterThatAlwaysChanges(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		closed := make(chan struct{})
 		close(closed)
@@ -348,7 +348,7 @@ func TestTurnThatAlwaysChanges(t *testing.T) {
 			return worker.Limits{Concurrency: 1 + int(n%3)}, closed
 		}}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		l.Start(worker.Config{Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) { return r, nil })})
+		l.Start(worker.Config{Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) { return r, nil })})
 		time.Sleep(10 * time.Second)
 		if n := r.calls.Load(); n > 1001 {
 			t.Errorf("asked %d times in ten seconds", n)
@@ -358,18 +358,18 @@ func TestTurnThatAlwaysChanges(t *testing.T) {
 	})
 }
 
-// A turn that never answers, such as a typed nil, is a pause.
-func TestTurnWithoutAnAnswer(t *testing.T) {
+// A limiter that never answers, such as a typed nil, is a pause.
+func TestLimiterWithoutAnAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := worldtest.NewLog()
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), nothing)
-		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsTurn(func(context.Context, worker.Consumer) (worker.Turn, error) {
+		stop := l.Start(worker.Config{Logger: slog.New(log), Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) {
 			return (*dial)(nil), nil
 		})})
 		l.sendJobs(t, job{})
 		time.Sleep(time.Minute)
 		worldtest.Want(t, "calls", len(l.called()), 0)
-		worldtest.Want(t, "lines", log.Count("ERROR the turn of a queue fails", "pause=true"), 1)
+		worldtest.Want(t, "lines", log.Count("ERROR the limiter of a queue fails", "pause=true"), 1)
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

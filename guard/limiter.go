@@ -10,16 +10,16 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Turn pauses a queue while the breaker is open. Then nothing is received, and messages that wait are handed back. When
-// a probe is due, one message is received, and its call is the probe. While it is closed, the worker takes as many
-// messages as Rate, Slots and Adaptive leave. It is for queues whose handlers all call the service. Without a Turn, the
-// calls of a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
+// Limiter pauses a queue while the breaker is open. Then nothing is received, and messages that wait are handed back.
+// When a probe is due, one message is received, and its call is the probe. While it is closed, the worker takes as many
+// messages as Rate, Slots and Adaptive leave. It is for queues whose handlers all call the service. Without a Limiter,
+// the calls of a queue are refused while the breaker is open, and beyond the limits, and each hands its message back.
 //
-// Several queues may have the Turn of one guard: they divide what it lets run. One queue may have those of several
-// guards, by worker.Turns. When the last consumer has left, calls are refused that would need a share of a limit.
+// Several queues may have the Limiter of one guard: they divide what it lets run. One queue may have those of several
+// guards, by worker.Limiters. When the last consumer has left, calls are refused that would need a share of a limit.
 //
-//	worker.QueueConfig{Turn: smtp.Turn}
-func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error) {
+//	worker.QueueConfig{Limiter: smtp.Limiter}
+func (g *Guard) Limiter(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 	if g.fault != nil {
 		return nil, g.fault
 	}
@@ -27,36 +27,37 @@ func (g *Guard) Turn(ctx context.Context, c worker.Consumer) (worker.Turn, error
 		g.log.CompareAndSwap(nil, c.Logger)
 	}
 	register(g, c.Metrics)
-	g.turns.Store(c.Queue, true)
+	g.limiters.Store(c.Queue, true)
 	if err := g.quota.open(c.Store); err != nil {
 		return nil, err
 	}
 	if store := cmp.Or(g.cfg.Store, c.Store); store != nil {
 		g.fleet.open(ctx, store, true)
 	}
-	t := &turn{guard: g, queue: c.Queue, most: c.Concurrency, atMost: c.MaxInHand, others: c.Others, inHand: c.InHand, store: c.Store != nil}
+	t := &limiter{guard: g, queue: c.Queue, most: c.Concurrency, atMost: c.MaxInHand, others: c.Others, inHand: c.InHand, store: c.Store != nil}
 	g.division.join(t)
 	return t, nil
 }
 
-// warnWithoutTurn tells of a queue whose messages are fetched only to be handed back, because its worker asks no guard.
-func warnWithoutTurn(g *Guard, m message) {
+// warnWithoutLimiter tells of a queue whose messages are fetched only to be handed back, because its worker asks no
+// guard.
+func warnWithoutLimiter(g *Guard, m message) {
 	if m.Handling == nil || m.Queue == "" {
 		return
 	}
-	if _, known := g.turns.LoadOrStore(m.Queue, true); !known {
-		g.logger().LogAttrs(context.Background(), slog.LevelWarn, "messages are fetched although the calls they need can't be made: give their queue this guard's Turn, or name it in host.Program.Guards",
+	if _, known := g.limiters.LoadOrStore(m.Queue, true); !known {
+		g.logger().LogAttrs(context.Background(), slog.LevelWarn, "messages are fetched although the calls they need can't be made: give their queue this guard's Limiter, or name it in host.Program.Guards",
 			slog.String("guard", g.name), slog.String("queue", m.Queue))
 	}
 }
 
-// turn is a consumer's view of a guard.
-type turn struct {
+// limiter is a consumer's view of a guard.
+type limiter struct {
 	guard  *Guard
 	queue  string
 	most   int                  // handlers at a time by its settings, which a limit doesn't raise; 0: not known
 	atMost int                  // messages in hand, likewise
-	others func() worker.Limits // of the queue's other turns; nil: there are none
+	others func() worker.Limits // of the queue's other limiters; nil: there are none
 	inHand func() int           // that it holds now; nil: not known
 	store  bool                 // its consumer has one
 
@@ -64,7 +65,7 @@ type turn struct {
 	stake             // in the division of the room among queues
 }
 
-func (t *turn) Now() (worker.Limits, <-chan struct{}) {
+func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
 	limits, changed := t.guard.breaker.limits()
 	most, hand := t.inForce()
 	if most > 0 {
@@ -96,8 +97,8 @@ func (t *turn) Now() (worker.Limits, <-chan struct{}) {
 	return room, changed
 }
 
-// inForce returns how many handlers may run at a time, and how many messages may be in hand, without this turn.
-func (t *turn) inForce() (most, hand int) {
+// inForce returns how many handlers may run at a time, and how many messages may be in hand, without this limiter.
+func (t *limiter) inForce() (most, hand int) {
 	most, hand = t.most, t.atMost
 	if t.others != nil {
 		others := t.others()
@@ -108,8 +109,8 @@ func (t *turn) inForce() (most, hand int) {
 	return most, hand
 }
 
-// setTight lets the turn be told when calls end, or not any more.
-func (t *turn) setTight(tight bool) {
+// setTight lets the limiter be told when calls end, or not any more.
+func (t *limiter) setTight(tight bool) {
 	if t.tight.Swap(tight) == tight {
 		return
 	}
@@ -129,7 +130,7 @@ func least(a, b int) int {
 }
 
 // Leave gives this process's part of the limits back when its last consumer leaves.
-func (t *turn) Leave(ctx context.Context) error {
+func (t *limiter) Leave(ctx context.Context) error {
 	t.setTight(false)
 	t.guard.division.leave(t)
 	if !t.store {
