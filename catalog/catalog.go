@@ -61,7 +61,7 @@ type Handler struct {
 	Collection string       `json:"collection,omitempty"` // that it folds into
 	Group      string       `json:"group,omitempty"`      // the subscriber group, of a handler by handlers.On
 	Once       bool         `json:"once,omitempty"`       // a reaction by handlers.ReactOnce
-	Turns      bool         `json:"turns,omitempty"`      // a reaction by handlers.InTurn or handlers.ReactInOrder
+	Turns      bool         `json:"turns,omitempty"`      // a reaction by handlers.OneAtATime or handlers.ReactInOrder
 }
 
 // A Kind is a kind of message that the program knows.

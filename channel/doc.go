@@ -26,9 +26,9 @@
 //   - An ID is a UUIDv7 (RFC 9562), unless the message chooses one by [Identified]. The same ID is the same message,
 //     for receivers that remember it. Documents (handlers.Decide, handlers.On and views) and handlers.ReactOnce take
 //     it once, however often it comes. If a second message with its ID has other content, they refuse it, as long as
-//     they remember the first: it goes to the poison queue. handlers.React, Reply and InTurn remember nothing, so they
-//     run for every copy, and for the other content, too. handlers.ReactInOrder goes by the event's place, and package
-//     process by what the message is for. So give different messages different IDs.
+//     they remember the first: it goes to the poison queue. handlers.React, Reply and OneAtATime remember nothing, so
+//     they run for every copy, and for the other content, too. handlers.ReactInOrder goes by the event's place, and
+//     package process by what the message is for. So give different messages different IDs.
 //   - Send returns nil when every copy is durable: in the store or, if the channels have one, in the spool (package
 //     spool). After an error any part may have been sent; send all of it again. To be safe across a repeat the messages
 //     must choose their IDs.

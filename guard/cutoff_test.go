@@ -26,7 +26,7 @@ func TestLaw11AStopRepeatsNoCall(t *testing.T) {
 	once := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.ReactOnce(h, "jobs", f) }
 	each := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.React(h, "jobs", f) }
 	inTurn := func(h *handlers.Registry, f func(context.Context, job) error) {
-		handlers.InTurn(h, "jobs", func(job) string { return "a" }, f)
+		handlers.OneAtATime(h, "jobs", func(job) string { return "a" }, f)
 	}
 	verify := func(context.Context, string) (bool, error) { return false, nil }
 	notSent := &net.OpError{Op: "dial", Err: errors.New("cut off")}

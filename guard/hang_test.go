@@ -22,7 +22,7 @@ func TestLaw11AHangRepeatsNoCall(t *testing.T) {
 	each := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.React(h, "jobs", f) }
 	once := func(h *handlers.Registry, f func(context.Context, job) error) { handlers.ReactOnce(h, "jobs", f) }
 	inTurn := func(h *handlers.Registry, f func(context.Context, job) error) {
-		handlers.InTurn(h, "jobs", func(job) string { return "a" }, f)
+		handlers.OneAtATime(h, "jobs", func(job) string { return "a" }, f)
 	}
 	around := func(next handlers.Next) handlers.Next {
 		return func(ctx context.Context, d *handlers.Delivery) error { return next(ctx, d) }

@@ -35,7 +35,7 @@ func TestWhoRefusesOtherContentUnderAnID(t *testing.T) {
 			handlers.Reply(w.Registry, "mails", func(ctx context.Context, _ Mail) ([]channel.Message, error) { return nil, effect.do(ctx) })
 		}},
 		"in turn": {register: func(w *world, effect *counted) {
-			handlers.InTurn(w.Registry, "mails", func(Mail) string { return "all" }, func(ctx context.Context, _ Mail) error { return effect.do(ctx) })
+			handlers.OneAtATime(w.Registry, "mails", func(Mail) string { return "all" }, func(ctx context.Context, _ Mail) error { return effect.do(ctx) })
 		}},
 	} {
 		for kind, id := range map[string]string{"an ID with a time": channel.NewID(), "a key": "mail-17"} {

@@ -6,7 +6,7 @@
 //	handlers.React(r, "audit", audit)                       // an event, or a command, has an effect outside
 //	handlers.ReactOnce(r, "mail", sendMail)                 // likewise, and the effect should not be repeated
 //	handlers.Reply(r, "bank", charge, Charged{})            // likewise, and it answers by messages
-//	handlers.InTurn(r, "sync", Sync.Shop, sync)             // likewise, and it runs once at a time for each key
+//	handlers.OneAtATime(r, "sync", Sync.Shop, sync)             // likewise, and it runs once at a time for each key
 //	handlers.ReactInOrder(r, "sms", text)                   // likewise, in the order in which a value object emits
 //	views.Project(r, sold, Bought.Key, count)               // views.Project and views.Latest fold events into views
 //	handlers.OnPoison(r, refund, Refund{})                  // a compensation for messages that are given up
@@ -35,8 +35,8 @@
 //   - A handler that runs knows which attempt this is, and how many its queue gives: see [Attempt].
 //   - Messages for one document that were received together are folded in one read-modify-write; see package values.
 //     When a fold hangs, the others are handed back. Reactions run alone.
-//   - Messages that take turns ([InTurn], [ReactInOrder]) run one after the other for each key, in all processes; see
-//     package coord/keylock. So a limit for each key can be kept in memory while one worker consumes the queue
+//   - Messages that take turns ([OneAtATime], [ReactInOrder]) run one after the other for each key, in all processes;
+//     see package coord/keylock. So a limit for each key can be kept in memory while one worker consumes the queue
 //     (worker/active): no other process spends it.
 //   - The answer of a [Reply] is sent in the unit of work that ends its message: both happen or neither, as far as the
 //     store is atomic. The effect outside comes before.

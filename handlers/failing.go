@@ -8,7 +8,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// TakesTurns reports that a queue has handlers by [InTurn] or [ReactInOrder]. It is for workers.
+// TakesTurns reports that a queue has handlers by [OneAtATime] or [ReactInOrder]. It is for workers.
 func TakesTurns(r *Registry, queue string) bool { return r.turns[queue] != nil }
 
 // MayWait is how long a worker may hold a message of a queue before its handler starts: others of its key may have the
@@ -20,7 +20,7 @@ func MayWait(r *Registry, queue string) time.Duration {
 	return 0
 }
 
-// KeyInBody reports that the body of a message tells which turn it takes: its handler is by [InTurn]. It is for
+// KeyInBody reports that the body of a message tells which turn it takes: its handler is by [OneAtATime]. It is for
 // workers.
 func KeyInBody(r *Registry, queue string, k channel.Kind) bool {
 	current, _ := r.codec.Current(k)
@@ -34,7 +34,7 @@ func KeyInBody(r *Registry, queue string, k channel.Kind) bool {
 //
 //   - In a queue in order, the envelope names the turn and the message's place. So both are known, unless the envelope
 //     can't be decoded.
-//   - By [InTurn] the body names the key. It isn't known where the body can't be had, decoded or be given a key.
+//   - By [OneAtATime] the body names the key. It isn't known where the body can't be had, decoded or be given a key.
 //
 // It is also nil for an error that isn't the message's own: then the message comes again anyway. Failing is for
 // workers.

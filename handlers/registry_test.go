@@ -272,7 +272,7 @@ func TestRollingUpgrade(t *testing.T) {
 func TestTurnsFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
-	handlers.InTurn[Mail](w.Registry, "mails", nil, nil)
+	handlers.OneAtATime[Mail](w.Registry, "mails", nil, nil)
 	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{Patience: time.Second, TTL: time.Hour})
 	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{})
 	handlers.Turns(w.Registry, "totals", handlers.TurnConfig{})
@@ -284,7 +284,7 @@ func TestTurnsFaults(t *testing.T) {
 	for _, want := range []string{
 		"in turn mails: the function for the key of test.mail.v1 is nil", "in turn mails: the reaction to test.mail.v1 is nil",
 		`turns of "mails": Patience is 1s`, `turns of "mails": invalid argument: TTL is 1h0m0s`, `turns of "mails": said twice`,
-		`turns of "totals": the queue has no handler by InTurn`, `add channel.InOrder("audits")`,
+		`turns of "totals": the queue has no handler by OneAtATime`, `add channel.InOrder("audits")`,
 		"in order audits: the routes take test.refused.v1 to it",
 	} {
 		if !strings.Contains(err.Error(), want) {

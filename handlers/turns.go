@@ -16,10 +16,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// InTurn registers a reaction that runs once at a time for each key, in all processes together. The queue must be among
-// the kind's routes. Several kinds of a queue share the turns of their keys.
+// OneAtATime registers a reaction that runs once at a time for each key, in all processes together. The queue must be
+// among the kind's routes. Several kinds of a queue share the turns of their keys.
 //
-//	handlers.InTurn(h, "sync", func(c Sync) string { return c.Shop }, sync)
+//	handlers.OneAtATime(h, "sync", func(c Sync) string { return c.Shop }, sync)
 //
 // It keeps these laws:
 //
@@ -36,8 +36,8 @@ import (
 //     or its process does.
 //   - A key is 1 to 256 bytes of valid UTF-8; see storage.CheckKey. A message with another key goes to the poison
 //     queue. The function for the key also gets messages that their own Check refuses, or that have killed workers.
-func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f func(context.Context, M) error) {
-	inTurn(r, "in turn "+queue, queue, false, keyOf(key), f)
+func OneAtATime[M channel.Message](r *Registry, queue string, key func(M) string, f func(context.Context, M) error) {
+	oneAtATime(r, "in turn "+queue, queue, false, keyOf(key), f)
 }
 
 // ReactInOrder registers a reaction to the events of value objects that takes those of each one in the order in which
@@ -60,7 +60,7 @@ func InTurn[M channel.Message](r *Registry, queue string, key func(M) string, f 
 //   - An event that goes to the poison queue without its handler does so in its turn, too: its envelope has its place.
 //   - All kinds that the routes take to the queue must have such a handler.
 func ReactInOrder[E channel.Message](r *Registry, group string, f func(context.Context, E) error) {
-	inTurn(r, "in order "+group, group, true, func(e *channel.Envelope, _ E) (string, bool) { return sourceKey(e.Source), true }, f)
+	oneAtATime(r, "in order "+group, group, true, func(e *channel.Envelope, _ E) (string, bool) { return sourceKey(e.Source), true }, f)
 }
 
 // sourceKey returns the key of a source's turns: the source itself, or its hash if no key can be that long.
@@ -71,8 +71,8 @@ func sourceKey(source string) string {
 	return fmt.Sprintf("sha256/%x", sha256.Sum256([]byte(source)))
 }
 
-// inTurn registers a reaction that takes turns.
-func inTurn[M channel.Message](r *Registry, name, queue string, ordered bool, key func(*channel.Envelope, M) (string, bool), f func(context.Context, M) error) {
+// oneAtATime registers a reaction that takes turns.
+func oneAtATime[M channel.Message](r *Registry, name, queue string, ordered bool, key func(*channel.Envelope, M) (string, bool), f func(context.Context, M) error) {
 	g := watched(r, false, f)
 	h := react[M](r, name, queue, channel.KindOf[M](), f == nil, func(ctx context.Context, d *Delivery) error { return g(ctx, d.Message.(M)) })
 	if h == nil {
@@ -97,22 +97,22 @@ type TurnConfig struct {
 	// Halt stops a key when one of its messages goes to the poison queue, for whatever reason: its handler has failed
 	// for good, its workers died of it, or it can't be decoded. The others of that key wait until that message is sent
 	// back and done, or until an operator releases the key (millrace turns release). Other keys go on. A message whose
-	// key nobody can know halts nothing, and the log says so: an envelope that can't be decoded, and by InTurn a body
-	// that gives no key. A message of unknown outcome goes to the poison queue even if its halt can't be written: in
-	// order the others then wait for it as Patience says, and by InTurn they go on. Defaults to going on with the next
-	// message.
+	// key nobody can know halts nothing, and the log says so: an envelope that can't be decoded, and by OneAtATime a
+	// body that gives no key. A message of unknown outcome goes to the poison queue even if its halt can't be written:
+	// in order the others then wait for it as Patience says, and by OneAtATime they go on. Defaults to going on with
+	// the next message.
 	Halt bool
 
 	// Patience is how long the others of a key wait for a message that should come first and doesn't: because it was
 	// deleted, say. Then they go past it, or the key is halted if Halt says so. It counts from when the message was to
-	// come, while one of the others comes and goes at least three times, each time for a third of it at most. So a pause
-	// of the queue and a long backlog don't use it up; under a backlog it lasts longer. Where the queue has lanes or
-	// priorities, it also lasts until no lane holds a message from before, for up to 24 hours. Defaults to 15 minutes; at
-	// least 30 seconds.
+	// come, while one of the others comes and goes at least three times, each time for a third of it at most. So a
+	// pause of the queue and a long backlog don't use it up; under a backlog it lasts longer. Where the queue has lanes
+	// or priorities, it also lasts until no lane holds a message from before, for up to 24 hours. Defaults to 15
+	// minutes; at least 30 seconds.
 	Patience time.Duration
 
-	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen its
-	// last sign. Defaults to 30 seconds; 3 seconds to 1 minute.
+	// TTL is how long the turn of a process lasts that has died: others get it 7/6 of that time after they have seen
+	// its last sign. Defaults to 30 seconds; 3 seconds to 1 minute.
 	TTL time.Duration
 }
 
@@ -121,7 +121,7 @@ const (
 	leastPatience   = 30 * time.Second
 )
 
-// Turns says how the keys of a queue take turns; see [InTurn] and [ReactInOrder].
+// Turns says how the keys of a queue take turns; see [OneAtATime] and [ReactInOrder].
 //
 //	handlers.Turns(h, "sync", handlers.TurnConfig{Halt: true})
 func Turns(r *Registry, queue string, cfg TurnConfig) {
@@ -140,9 +140,9 @@ func Turns(r *Registry, queue string, cfg TurnConfig) {
 	t.said, t.cfg = true, cfg
 }
 
-// Fence returns the number of the turn that a handler of [InTurn] or [ReactInOrder] runs in. It is larger than those of
-// all earlier turns of the same key. Store it with what must be sure that no process acts that stood still, and refuse
-// a smaller one. It is 0 outside of such a handler.
+// Fence returns the number of the turn that a handler of [OneAtATime] or [ReactInOrder] runs in. It is larger than
+// those of all earlier turns of the same key. Store it with what must be sure that no process acts that stood still,
+// and refuse a smaller one. It is 0 outside of such a handler.
 func Fence(ctx context.Context) int64 {
 	n, _ := ctx.Value(fenceKey{}).(int64)
 	return n
@@ -189,14 +189,14 @@ func faultyTurns(r *Registry) (faults []error) {
 		}
 	}
 	for _, queue := range slices.Sorted(maps.Keys(r.turns)) {
-		inTurn, t := 0, r.turns[queue]
+		oneAtATime, t := 0, r.turns[queue]
 		for _, h := range r.handlers[queue] {
 			if h.turns != nil {
-				inTurn++
+				oneAtATime++
 			}
 		}
-		if inTurn == 0 {
-			faults = append(faults, fmt.Errorf("turns of %s: the queue has no handler by InTurn or ReactInOrder", storage.Quote(queue)))
+		if oneAtATime == 0 {
+			faults = append(faults, fmt.Errorf("turns of %s: the queue has no handler by OneAtATime or ReactInOrder", storage.Quote(queue)))
 		}
 		if !t.ordered {
 			continue
@@ -237,8 +237,8 @@ const (
 	behindMost  = 30 * time.Second
 	troubleMost = time.Minute
 
-	// Behind a halt a message waits for as long as its key was halted, within these limits. So it costs little, and soon
-	// after a release that came soon it runs.
+	// Behind a halt a message waits for as long as its key was halted, within these limits. So it costs little, and
+	// soon after a release that came soon it runs.
 	haltedLeast = time.Minute
 	haltedMost  = 30 * time.Minute
 )

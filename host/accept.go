@@ -26,7 +26,7 @@ const maxCommand = 1 << 20
 // body is the zero M. fill may set fields from elsewhere, such as the path. It may be nil. The answers are
 //
 //	202  the command is safe, and decided in a moment. Or
-//	     {"due":"2026-11-28T09:30:00Z"}: not before that time, because a door has deferred it; see throttle.Deferred
+//	     {"due":"2026-11-28T09:30:00Z"}: not before that time, because a limiter has deferred it; see throttle.Deferred
 //	     {"spooled":true}: it is safe in the spool, and decided when the store is back
 //	405  the method is GET, HEAD, OPTIONS or TRACE, by which nothing is sent
 //	415  the body isn't declared as JSON: the Content-Type is application/json, or ends with +json

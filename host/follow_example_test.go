@@ -13,7 +13,7 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// Shop are settings with the quota of a door. In a program of package host they embed host.Live, too.
+// Shop are settings with the quota of a rate limiter. In a program of package host they embed host.Live, too.
 type Shop struct {
 	PerMinute int64 `json:"perMinute"`
 }
@@ -22,10 +22,10 @@ func (s Shop) quotas() []throttle.Quota {
 	return []throttle.Quota{{Name: "burst", Amount: s.PerMinute, Per: time.Minute}}
 }
 
-// Check refuses what the door would refuse.
+// Check refuses what the rate limiter would refuse.
 func (s Shop) Check() error { return throttle.CheckQuotas(s.quotas()) }
 
-// A door follows a setting while it is open.
+// A rate limiter follows a setting while it is open.
 func ExampleFollow() {
 	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "shop")
@@ -40,17 +40,17 @@ func ExampleFollow() {
 		panic(err)
 	}
 	defer live.Close(ctx)
-	door, err := throttle.NewDoor("orders", throttle.Config{})
+	limiter, err := throttle.NewRateLimiter("orders", throttle.Config{})
 	if err != nil {
 		panic(err)
 	}
 	set := make(chan error, 1)
-	host.Follow(live, func(now Shop) { set <- door.Set(now.quotas(), nil) })
+	host.Follow(live, func(now Shop) { set <- limiter.Set(now.quotas(), nil) })
 
 	ask := func(account string) {
 		let := 0
 		for range 9 {
-			if p, err := door.Admit(ctx, throttle.Call{Tenant: account}); err == nil {
+			if p, err := limiter.Admit(ctx, throttle.Call{Tenant: account}); err == nil {
 				p.End(throttle.Spent)
 				let++
 			}

@@ -41,7 +41,7 @@ func inTurn(m *mails, run func(ctx context.Context, c syncShop) error, halt bool
 			handlers.React(h, "seats", func(context.Context, placed) error { return nil })
 			handlers.ReactInOrder(h, "mails", func(_ context.Context, e placed) error { return m.send(fmt.Sprint(e.Order, " ", e.Seats)) })
 			handlers.ReactInOrder(h, "mails", func(_ context.Context, e reminded) error { return m.send(e.Order + " remind") })
-			handlers.InTurn(h, "syncs", func(c syncShop) string { return c.Shop }, run)
+			handlers.OneAtATime(h, "syncs", func(c syncShop) string { return c.Shop }, run)
 			handlers.Turns(h, "mails", handlers.TurnConfig{Halt: halt})
 			handlers.Turns(h, "syncs", handlers.TurnConfig{Halt: halt})
 			return nil
@@ -65,7 +65,7 @@ func mailsOf(m *mails, of string) (all []string) {
 
 // The events of a value object are handled in order, and the commands of a shop one at a time, although mails fail and
 // the worker dies.
-func TestRunInOrderAndInTurn(t *testing.T) {
+func TestRunInOrderAndOneAtATime(t *testing.T) {
 	t.Parallel()
 	m, fails := &mails{}, 0
 	m.before = func() error {

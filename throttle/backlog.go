@@ -24,10 +24,10 @@ const (
 	logEvery   = time.Minute     // about a queue that can't be read
 )
 
-// A Backlog makes a door refuse requests while a queue is too long, with 503, or defer their work. Each request counts
-// as one message.
+// A Backlog makes a rate limiter refuse requests while a queue is too long, with 503, or defer their work. Each request
+// counts as one message.
 type Backlog struct {
-	// Queue is where the requests' messages wait. Defaults to none, and a door that knows no backlog.
+	// Queue is where the requests' messages wait. Defaults to none, and a rate limiter that knows no backlog.
 	Queue *storage.Queue
 
 	// Hard is the number of messages above which nothing is let through but free repeats. Defaults to no limit.
@@ -38,25 +38,25 @@ type Backlog struct {
 	Soft int64
 	Low  []string
 
-	// Within is how long a message may wait. The door lets nothing through that would wait longer, as far as it can tell
-	// from the rate at which the queue was served. Defaults to no limit.
+	// Within is how long a message may wait. The rate limiter lets nothing through that would wait longer, as far as it
+	// can tell from the rate at which the queue was served. Defaults to no limit.
 	Within time.Duration
 
 	// Defer lets requests through that would wait for longer than Within, and has their work wait until its turn is as
-	// near as that: see [Deferred]. Those that would have to be deferred for longer are refused. It needs Within. At most
-	// 24 hours. Defaults to 0: such requests are refused.
+	// near as that: see [Deferred]. Those that would have to be deferred for longer are refused. It needs Within. At
+	// most 24 hours. Defaults to 0: such requests are refused.
 	Defer time.Duration
 
-	// Doors is how many processes have a door before the queue. A door takes it that each of them lets through as much
-	// as it does. Defaults to 1.
+	// Doors is how many processes have a rate limiter before the queue. A rate limiter takes it that each of them lets
+	// through as much as it does. Defaults to 1.
 	Doors int
 
 	// Every is the least time between two looks at the queue, a second to an hour. While no request comes, the
-	// door doesn't look. Defaults to 5 seconds.
+	// rate limiter doesn't look. Defaults to 5 seconds.
 	Every time.Duration
 
-	// Trust is how long a look counts when no other succeeds. Then the door lets everything through. Twice Every
-	// to 366 days. Defaults to 6 times Every.
+	// Trust is how long a look counts when no other succeeds. Then the rate limiter lets everything through. Twice
+	// Every to 366 days. Defaults to 6 times Every.
 	Trust time.Duration
 }
 
@@ -97,7 +97,7 @@ func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
 	return b, together(faults...)
 }
 
-// pressure is what a door knows of its queue.
+// pressure is what a rate limiter knows of its queue.
 type pressure struct {
 	cfg Backlog
 	log *slog.Logger
@@ -118,7 +118,7 @@ type look struct {
 	at    int64   // when it began
 	depth int64   // messages that wait or are worked at
 	ready int64   // of them, those that wait
-	sent  int64   // by this door, before
+	sent  int64   // by this rate limiter, before
 	rate  float64 // messages served in a nanosecond, by what was seen
 	known bool    // rate was seen while messages waited
 	still bool    // messages waited since the look before, and none was served, or nobody knows
@@ -206,7 +206,7 @@ func (p *pressure) reserve(late time.Duration) (ahead int64) {
 		ahead = int64(l.takes(float64(p.cfg.Doors)))
 	}
 	now := p.now()
-	return p.later.reserve(now+int64(late), int64(p.cfg.Within), ahead, now+int64(p.cfg.Within+2*p.cfg.Defer)) // whatever the rate was, the door is open again after Defer
+	return p.later.reserve(now+int64(late), int64(p.cfg.Within), ahead, now+int64(p.cfg.Within+2*p.cfg.Defer)) // whatever the rate was, the rate limiter is open again after Defer
 }
 
 // end counts the end of a request.
@@ -219,7 +219,7 @@ func (p *pressure) end(sent bool) {
 
 // endOf counts the end of a request with a pass.
 func (p *pressure) endOf(pass *Pass, how Ending) {
-	if how != Accepted { // nothing was sent, as far as this door knows
+	if how != Accepted { // nothing was sent, as far as this rate limiter knows
 		p.later.giveBack(pass.ahead)
 	}
 	switch {
@@ -247,7 +247,7 @@ func (p *pressure) refresh(now int64) {
 	go p.look(now)
 }
 
-// look asks the queue once. A call that never returns stays the only one, and the door lets everything through.
+// look asks the queue once. A call that never returns stays the only one, and the rate limiter lets everything through.
 func (p *pressure) look(now int64) {
 	defer func() {
 		p.mu.Lock()
@@ -316,6 +316,6 @@ func (p *pressure) fail(now int64, err error) {
 	}
 	p.mu.Unlock()
 	if say {
-		p.log.LogAttrs(context.Background(), slog.LevelWarn, "the backlog of a queue can't be read; the door goes on with the last look, then without", slog.Any("error", err))
+		p.log.LogAttrs(context.Background(), slog.LevelWarn, "the backlog of a queue can't be read; the rate limiter goes on with the last look, then without", slog.Any("error", err))
 	}
 }

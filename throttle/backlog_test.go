@@ -19,16 +19,16 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// A yard is a queue behind a door, in virtual time.
+// A yard is a queue behind a rate limiter, in virtual time.
 type yard struct {
-	t     *testing.T
-	queue *storage.Queue
-	exact *storage.Queue // the same one, of a store that tells all counts
-	link  *storagetest.Link
-	calls storagetest.Calls
-	log   *worldtest.Log
-	door  *throttle.Door
-	n     int
+	t       *testing.T
+	queue   *storage.Queue
+	exact   *storage.Queue // the same one, of a store that tells all counts
+	link    *storagetest.Link
+	calls   storagetest.Calls
+	log     *worldtest.Log
+	limiter *throttle.RateLimiter
+	n       int
 }
 
 func newYard(t *testing.T, cfg throttle.Config) *yard {
@@ -45,15 +45,15 @@ func newYardOn(t *testing.T, exact, s *storage.Store, cfg throttle.Config) *yard
 	y.link = storagetest.NewLink(s)
 	cfg.Backlog.Queue = storagetest.Intercept(y.link.Store, y.calls.Hook).Queue("orders")
 	cfg.Logger = slog.New(y.log)
-	y.door = newDoor(t, cfg)
+	y.limiter = newLimiter(t, cfg)
 	return y
 }
 
-// order asks at the door, and sends a message if it is let through.
+// order asks at the rate limiter, and sends a message if it is let through.
 func (y *yard) order(tenant string) *throttle.Refusal {
 	y.t.Helper()
 	y.n++
-	p, x := ask(y.t, y.door, throttle.Call{Tenant: tenant})
+	p, x := ask(y.t, y.limiter, throttle.Call{Tenant: tenant})
 	if p != nil {
 		if err := y.queue.Send(y.t.Context(), []storage.Message{{Body: fmt.Append(nil, y.n)}}); err != nil {
 			y.t.Fatal(err)
@@ -70,7 +70,7 @@ func (y *yard) orders(n int) int {
 	var passes []*throttle.Pass
 	var messages []storage.Message
 	for range n {
-		if p, _ := ask(y.t, y.door, throttle.Call{Tenant: "a"}); p != nil {
+		if p, _ := ask(y.t, y.limiter, throttle.Call{Tenant: "a"}); p != nil {
 			passes, messages = append(passes, p), append(messages, storage.Message{Body: []byte("order")})
 		}
 	}
@@ -86,10 +86,10 @@ func (y *yard) orders(n int) int {
 	return len(passes)
 }
 
-// look makes the door look at the queue, if it is time to, and waits for the end of that.
+// look makes the rate limiter look at the queue, if it is time to, and waits for the end of that.
 func (y *yard) look() {
 	y.t.Helper()
-	if p, _ := ask(y.t, y.door, throttle.Call{Tenant: "looker"}); p != nil {
+	if p, _ := ask(y.t, y.limiter, throttle.Call{Tenant: "looker"}); p != nil {
 		p.End(throttle.Void)
 	}
 	synctest.Wait()
@@ -126,8 +126,8 @@ func (y *yard) depth() int {
 	return int(st.Ready + st.InFlight)
 }
 
-// The messages that a door lets through are never more than Hard, not even between two looks, and not while many
-// requests are under way.
+// The messages that a rate limiter lets through are never more than Hard, not even between two looks, and not while
+// many requests are under way.
 func TestHardLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Hard: 50}})
@@ -144,7 +144,7 @@ func TestHardLimit(t *testing.T) {
 		y.look()
 		var passes []*throttle.Pass
 		for range 100 { // they don't end
-			if p, _ := ask(t, y.door, throttle.Call{Tenant: "b"}); p != nil {
+			if p, _ := ask(t, y.limiter, throttle.Call{Tenant: "b"}); p != nil {
 				passes = append(passes, p)
 			}
 		}
@@ -168,7 +168,7 @@ func TestHardLimitOfMany(t *testing.T) {
 			for range 64 {
 				all.Go(func() {
 					for range 20 {
-						if p, err := y.door.Admit(t.Context(), throttle.Call{Tenant: "a"}); err == nil {
+						if p, err := y.limiter.Admit(t.Context(), throttle.Call{Tenant: "a"}); err == nil {
 							through.Add(1)
 							p.End(throttle.Spent)
 						}
@@ -227,7 +227,7 @@ func TestWithin(t *testing.T) {
 	})
 }
 
-// A queue that nobody serves closes the door, and one that is served again opens it, step by step.
+// A queue that nobody serves closes the rate limiter, and one that is served again opens it, step by step.
 func TestWithinRecovers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const rate = 10
@@ -240,7 +240,7 @@ func TestWithinRecovers(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		want(t, "seconds in which the door was open, without a worker", open, 0)
+		want(t, "seconds in which the rate limiter was open, without a worker", open, 0)
 		for y.depth() > rate {
 			y.serve(rate)
 			y.orders(1)
@@ -261,7 +261,8 @@ func TestWithinRecovers(t *testing.T) {
 	})
 }
 
-// A door that begins before a queue of old messages lets nothing through until it knows how fast they are served.
+// A rate limiter that begins before a queue of old messages lets nothing through until it knows how fast they are
+// served.
 func TestABeginningBeforeOldMessages(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Within: 10 * time.Second}})
@@ -289,7 +290,7 @@ func TestAStoreThatFails(t *testing.T) {
 		began, through := time.Now(), time.Duration(0)
 		for range 60 {
 			time.Sleep(time.Second)
-			if p, _ := ask(t, y.door, throttle.Call{Tenant: "a"}); p != nil {
+			if p, _ := ask(t, y.limiter, throttle.Call{Tenant: "a"}); p != nil {
 				p.End(throttle.Void)
 				if through == 0 {
 					through = time.Since(began)
@@ -302,7 +303,7 @@ func TestAStoreThatFails(t *testing.T) {
 		if through < 25*time.Second || through > 31*time.Second {
 			t.Errorf("the first was let through after %v", through)
 		}
-		want(t, "lines", y.log.Count("WARN the backlog of a queue can't be read", "door=test"), 1)
+		want(t, "lines", y.log.Count("WARN the backlog of a queue can't be read", "limiter=test"), 1)
 		y.link.Restore()
 		time.Sleep(5 * time.Second)
 		y.look()
@@ -319,7 +320,7 @@ func TestAStoreThatHangs(t *testing.T) {
 			<-over
 			return op.Fail(storage.ErrUnavailable)
 		})
-		d := newDoor(t, throttle.Config{Backlog: throttle.Backlog{Queue: s.Queue("orders"), Hard: 5}})
+		d := newLimiter(t, throttle.Config{Backlog: throttle.Backlog{Queue: s.Queue("orders"), Hard: 5}})
 		for range 100 {
 			want(t, "let through", admitted(t, d, "a", 10, throttle.Accepted), 10)
 			time.Sleep(10 * time.Second)
@@ -330,7 +331,7 @@ func TestAStoreThatHangs(t *testing.T) {
 	})
 }
 
-// A door looks 12 times a minute at most, whatever comes, and not at all while nothing comes.
+// A rate limiter looks 12 times a minute at most, whatever comes, and not at all while nothing comes.
 func TestCost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Hard: 1000}})
@@ -341,7 +342,7 @@ func TestCost(t *testing.T) {
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() {
-					p, _ := y.door.Admit(t.Context(), throttle.Call{Tenant: "a"})
+					p, _ := y.limiter.Admit(t.Context(), throttle.Call{Tenant: "a"})
 					p.End(throttle.Spent)
 				})
 			}
@@ -357,7 +358,7 @@ func TestCost(t *testing.T) {
 func TestOverload(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Tenant: byHeader, ID: byKey, Quotas: []throttle.Quota{{Name: "a", Amount: 3, Per: time.Hour}}, Backlog: throttle.Backlog{Hard: 2}})
-		h := y.door.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := y.limiter.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := y.queue.Send(r.Context(), []storage.Message{{Body: []byte("order")}}); err != nil {
 				t.Error(err)
 			}

@@ -21,9 +21,9 @@ func tenants() []string {
 	return names
 }
 
-func newDoor(tb testing.TB, cfg throttle.Config) *throttle.Door {
+func newLimiter(tb testing.TB, cfg throttle.Config) *throttle.RateLimiter {
 	tb.Helper()
-	d, err := throttle.NewDoor("test", cfg)
+	d, err := throttle.NewRateLimiter("test", cfg)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func BenchmarkDoor(b *testing.B) {
 		return all
 	}
 	for n := 1; n <= 2; n++ {
-		d := newDoor(b, throttle.Config{Quotas: quota(n)})
+		d := newLimiter(b, throttle.Config{Quotas: quota(n)})
 		run(fmt.Sprintf("%d quotas", n), func(tenant string) bool {
 			p, err := d.Admit(b.Context(), throttle.Call{Tenant: tenant})
 			p.End(throttle.Spent)
@@ -101,10 +101,10 @@ func (s sink) Header() http.Header         { return s.header }
 func (s sink) WriteHeader(int)             {}
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 
-// BenchmarkServe has the cost of a whole request at the door, with the fields of its answer.
+// BenchmarkServe has the cost of a whole request at the rate limiter, with the fields of its answer.
 func BenchmarkServe(b *testing.B) {
 	for name, amount := range map[string]int64{"let through": 1 << 29, "refused": 1} {
-		d := newDoor(b, throttle.Config{Quotas: []throttle.Quota{{Name: "burst", Amount: amount, Per: time.Hour}}})
+		d := newLimiter(b, throttle.Config{Quotas: []throttle.Quota{{Name: "burst", Amount: amount, Per: time.Hour}}})
 		h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 		b.Run(name, func(b *testing.B) {
 			r := httptest.NewRequestWithContext(b.Context(), "POST", "/", nil)
@@ -118,7 +118,7 @@ func BenchmarkServe(b *testing.B) {
 
 // BenchmarkHostileNames asks for a name each time that has never come before.
 func BenchmarkHostileNames(b *testing.B) {
-	d := newDoor(b, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: 24 * time.Hour}}})
+	d := newLimiter(b, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: 24 * time.Hour}}})
 	b.ReportAllocs()
 	hostile(b, d, b.N)
 	_, bytes := d.Words()

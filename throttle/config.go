@@ -26,7 +26,7 @@ const (
 	maxID = 256 // bytes; a longer ID is none
 )
 
-// Config is what a door asks for and how it answers. The zero Config lets everything through.
+// Config is what a rate limiter asks for and how it answers. The zero Config lets everything through.
 type Config struct {
 	// Quotas are those of each tenant, 4 at most. Defaults to none.
 	Quotas []Quota
@@ -44,24 +44,24 @@ type Config struct {
 	// Address names where a request comes from. Defaults to Address(0).
 	Address func(r *http.Request) string
 
-	// ID returns the ID of a request, which its sender repeats when it sends the request again, or "". Ten repeats of an
-	// accepted ID pass the quotas, so return only what the handler itself knows repeats by; see [JSONMember]. Defaults to
-	// no ID.
+	// ID returns the ID of a request, which its sender repeats when it sends the request again, or "". Ten repeats of
+	// an accepted ID pass the quotas, so return only what the handler itself knows repeats by; see [JSONMember].
+	// Defaults to no ID.
 	ID func(r *http.Request) string
 
 	// Known reports whether the ID was accepted before, perhaps by another process. tenant is "" for a request that has
-	// none. Known is called only when a request with an ID is about to be refused, and then 10 times in 10 seconds for a
-	// tenant or address at most. It has 5 seconds.
-	// Defaults to the door's own memory alone.
+	// none. Known is called only when a request with an ID is about to be refused, and then 10 times in 10 seconds for
+	// a tenant or address at most. It has 5 seconds. Defaults to the rate limiter's own memory alone.
 	Known func(ctx context.Context, tenant, id string) (bool, error)
 
-	// Remember is about how many accepted IDs the door remembers. An ID takes some 40 bytes. Defaults to 65,536.
+	// Remember is about how many accepted IDs the rate limiter remembers. An ID takes some 40 bytes. Defaults to
+	// 65,536.
 	Remember int
 
-	// MaxKeys bounds the words that are kept: one for each quota of each tenant that has used it lately. A word takes 21
-	// to 64 bytes, and of MaxKeys words 43 at most. Concurrent quotas have as many words besides. When more than three
-	// quarters are in use, newcomers begin to share 64 words for each quota; below 65,536 words, from a half on. At least
-	// 1024, at most 2^28. Defaults to 1,048,576.
+	// MaxKeys bounds the words that are kept: one for each quota of each tenant that has used it lately. A word takes
+	// 21 to 64 bytes, and of MaxKeys words 43 at most. Concurrent quotas have as many words besides. When more than
+	// three quarters are in use, newcomers begin to share 64 words for each quota; below 65,536 words, from a half on.
+	// At least 1024, at most 2^28. Defaults to 1,048,576.
 	MaxKeys int
 
 	// Backlog refuses requests while a queue is too long. Defaults to none.
@@ -114,7 +114,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.Logger = c.Logger.With(slog.String("door", name))
+	c.Logger = c.Logger.With(slog.String("limiter", name))
 	backlog, err := c.Backlog.withDefaults(c.Plans)
 	c.Backlog = backlog
 	return c, together(append(faults, err)...)
@@ -128,7 +128,7 @@ type plan struct {
 	low    bool // whether it is refused first while the queue is long
 }
 
-// plans are all that a door has, replaced as a whole.
+// plans are all that a rate limiter has, replaced as a whole.
 type plans struct {
 	all    *plan
 	named  map[string]*plan
@@ -142,8 +142,8 @@ func (p *plans) of(name string) *plan {
 	return p.all
 }
 
-// CheckQuotas says what is wrong with the quotas of one tenant, as [NewDoor] and [Door.Set] would: for a program's
-// settings that hold them.
+// CheckQuotas says what is wrong with the quotas of one tenant, as [NewRateLimiter] and [RateLimiter.Set] would: for a
+// program's settings that hold them.
 func CheckQuotas(quotas []Quota) error {
 	_, err := newPlans(quotas, nil, nil, maphash.MakeSeed(), nil, func(string) func() { return func() {} })
 	return err
@@ -186,39 +186,39 @@ func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed mapha
 	return p, together(faults...)
 }
 
-// counters are a door's metrics.
+// counters are a rate limiter's metrics.
 type counters struct {
 	accepted, repeats, degraded prometheus.Counter
 	refused                     *prometheus.CounterVec // by quota
 }
 
-func newCounters(r prometheus.Registerer, door string) (counters, error) {
+func newCounters(r prometheus.Registerer, limiter string) (counters, error) {
 	count := func(name, help string) (*prometheus.CounterVec, error) {
-		return metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "throttle", Name: name, Help: help}, []string{"door"}))
+		return metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "throttle", Name: name, Help: help}, []string{"limiter"}))
 	}
-	accepted, err := count("accepted_total", "Requests that a door let through.")
+	accepted, err := count("accepted_total", "Requests that a rate limiter let through.")
 	if err != nil {
 		return counters{}, err
 	}
-	repeats, err := count("repeats_total", "Requests that a door let through without asking for a quota, because their ID was accepted before.")
+	repeats, err := count("repeats_total", "Requests that a rate limiter let through without asking for a quota, because their ID was accepted before.")
 	if err != nil {
 		return counters{}, err
 	}
-	degraded, err := count("degraded_total", "Requests that a door let through although they were over a quota, to be served with less.")
+	degraded, err := count("degraded_total", "Requests that a rate limiter let through although they were over a quota, to be served with less.")
 	if err != nil {
 		return counters{}, err
 	}
 	refused, err := metrics.Register(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "millrace", Subsystem: "throttle", Name: "refused_total", Help: "Requests that a door refused, for each quota that was used up. The quota backlog stands for a queue that is too long.",
-	}, []string{"door", "quota"}))
+		Namespace: "millrace", Subsystem: "throttle", Name: "refused_total", Help: "Requests that a rate limiter refused, for each quota that was used up. The quota backlog stands for a queue that is too long.",
+	}, []string{"limiter", "quota"}))
 	if err != nil {
 		return counters{}, err
 	}
-	refused, err = refused.CurryWith(prometheus.Labels{"door": door})
-	return counters{accepted: accepted.WithLabelValues(door), repeats: repeats.WithLabelValues(door), degraded: degraded.WithLabelValues(door), refused: refused}, err
+	refused, err = refused.CurryWith(prometheus.Labels{"limiter": limiter})
+	return counters{accepted: accepted.WithLabelValues(limiter), repeats: repeats.WithLabelValues(limiter), degraded: degraded.WithLabelValues(limiter), refused: refused}, err
 }
 
-// These bound how often a door asks Config.Known for one tenant, and for how long.
+// These bound how often a rate limiter asks Config.Known for one tenant, and for how long.
 const (
 	knownTimes   = 10
 	knownPer     = 10 * time.Second

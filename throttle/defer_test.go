@@ -13,10 +13,10 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// deferring is a door whose quota is 10 requests a second, 5 at once, and 3 seconds of patience.
-func deferring(t *testing.T) *throttle.Door {
+// deferring is a rate limiter whose quota is 10 requests a second, 5 at once, and 3 seconds of patience.
+func deferring(t *testing.T) *throttle.RateLimiter {
 	t.Helper()
-	d, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Burst: 5, Per: time.Second, Defer: 3 * time.Second}}})
+	d, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Burst: 5, Per: time.Second, Defer: 3 * time.Second}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestLawARepeatIsNotDueBeforeItsRequest(t *testing.T) {
 	})
 }
 
-// A handler behind the door learns for how long its work shall wait.
+// A handler behind the rate limiter learns for how long its work shall wait.
 func TestDeferredInAHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var late []time.Duration
@@ -113,7 +113,7 @@ func TestBadDefer(t *testing.T) {
 	for _, q := range []throttle.Quota{
 		{Name: "a", Amount: 1, Defer: -1}, {Name: "a", Amount: 1, Defer: 25 * time.Hour}, {Name: "a", Amount: 1, Unit: throttle.Concurrent, Defer: time.Second},
 	} {
-		if _, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{q}}); err == nil || !strings.Contains(err.Error(), "Defer") {
+		if _, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{q}}); err == nil || !strings.Contains(err.Error(), "Defer") {
 			t.Errorf("%+v: got %v", q, err)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// degrading is a door with a quota of 10 requests a second, 5 at once, that degrades, and one of 20 that refuses.
-func degrading(t *testing.T) *throttle.Door {
+// degrading is a rate limiter with a quota of 10 requests a second, 5 at once, that degrades, and one of 20 that
+// refuses.
+func degrading(t *testing.T) *throttle.RateLimiter {
 	t.Helper()
-	d, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{
+	d, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{
 		{Name: "full", Amount: 10, Burst: 5, Over: throttle.Degrade},
 		{Name: "all", Amount: 20},
 	}})
@@ -88,12 +89,12 @@ func TestLawARepeatIsDegradedAsItsTenantIs(t *testing.T) {
 	})
 }
 
-// A handler behind the door learns that it is to do less, and the answer says that nothing is left of that quota. A
-// body without a length that belongs to a degraded request isn't charged.
+// A handler behind the rate limiter learns that it is to do less, and the answer says that nothing is left of that
+// quota. A body without a length that belongs to a degraded request isn't charged.
 func TestDegradedInAHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := prometheus.NewRegistry()
-		d, err := throttle.NewDoor("test", throttle.Config{Metrics: r, Quotas: []throttle.Quota{{Name: "upload", Amount: 100, Unit: throttle.Bytes, Over: throttle.Degrade}}})
+		d, err := throttle.NewRateLimiter("test", throttle.Config{Metrics: r, Quotas: []throttle.Quota{{Name: "upload", Amount: 100, Unit: throttle.Bytes, Over: throttle.Degrade}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestBadDegrade(t *testing.T) {
 		{Name: "a", Amount: 1, Over: throttle.Degrade, Defer: time.Second}, {Name: "a", Amount: 1, Over: throttle.Degrade, Unit: throttle.Concurrent},
 		{Name: "a", Amount: 1, Over: 2}, {Name: "a", Amount: 1, Over: -1},
 	} {
-		if _, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{q}}); err == nil || !strings.Contains(err.Error(), "Over") {
+		if _, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{q}}); err == nil || !strings.Contains(err.Error(), "Over") {
 			t.Errorf("%+v: got %v", q, err)
 		}
 	}

@@ -1,12 +1,12 @@
-// Package throttle is the door before a program's handlers: it lets each tenant ask for so much, and refuses the rest
-// with an answer that clients understand. Where it is told of a queue, it also refuses or defers what can't be served
-// in time.
+// Package throttle is the rate limiter before a program's handlers: it lets each tenant ask for so much, and refuses
+// the rest with an answer that clients understand. Where it is told of a queue, it also refuses or defers what can't be
+// served in time.
 //
-//	door, err := throttle.NewDoor("reservations", throttle.Config{
+//	limiter, err := throttle.NewRateLimiter("reservations", throttle.Config{
 //		Tenant: func(r *http.Request) string { return accountOf(r) }, // whom the request has proved to come from
 //		Quotas: []throttle.Quota{{Name: "burst", Amount: 100, Per: time.Minute}},
 //	})
-//	mux.Handle("POST /reservations", door.Serve(book))
+//	mux.Handle("POST /reservations", limiter.Serve(book))
 //
 // A request over the quota is answered like this, by RFC 9110, RFC 9457 and draft-ietf-httpapi-ratelimit-headers-10:
 //
@@ -18,7 +18,7 @@
 //
 //	{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",…,"violated-policies":["burst"]}
 //
-// A handler that knows its tenant only after it has read the request asks by [Door.Admit].
+// A handler that knows its tenant only after it has read the request asks by [RateLimiter.Admit].
 //
 // A [Level] says how much a program leaves out, by hand, or also by how long its queues are: see [Level.Follow].
 //
@@ -31,16 +31,17 @@
 // with a chance of one in 30 million.
 //
 // The backlog is looked at when a request comes, at most once in 5 seconds, and in the background. In between the
-// door adds what it has let through. The rate at which the queue is served is measured while messages wait, by how
-// many fewer there are. While none is served, as of a queue that is paused, the rate stays what it was, until a message
-// waits for longer than Within: then the door refuses requests. A door counts its deferred messages by itself, and as
-// a part of the queue once they are due.
+// rate limiter adds what it has let through. The rate at which the queue is served is measured while messages wait, by
+// how many fewer there are. While none is served, as of a queue that is paused, the rate stays what it was, until a
+// message waits for longer than Within: then the rate limiter refuses requests. A rate limiter counts its deferred
+// messages by itself, and as a part of the queue once they are due.
 //
 // # Laws
 //
 //   - In any time d a tenant gets Burst + Amount × d/Per requests at most, free repeats apart. Of bytes it gets one
 //     body more, and of bodies that don't announce their length those under way. Jumps of the clock change nothing.
-//   - A body that [Door.Serve] has let through costs the bytes that the handler has read, not those that it announced.
+//   - A body that [RateLimiter.Serve] has let through costs the bytes that the handler has read, not those that it
+//     announced.
 //   - With Quota.Defer that law is about the times at which the work of requests is due. No work is deferred for longer
 //     than Defer, and a repeat's work is never due before that of the request which it repeats.
 //   - With Backlog.Defer, work is due when the queue before it is as long as Within. So it is done within that time
@@ -49,17 +50,17 @@
 //     So is a free repeat while its tenant is over the quota.
 //   - A request takes of all its quotas or of none. A refused request takes nothing.
 //   - A client that sends again what was accepted is not punished: the first ten repeats of an accepted ID are let
-//     through before any quota is asked. The door knows the IDs that it has seen lately, and Config.Known all others.
-//     IDs of one tenant are nothing to another.
+//     through before any quota is asked. The rate limiter knows the IDs that it has seen lately, and Config.Known all
+//     others. IDs of one tenant are nothing to another.
 //   - A request that has proved no tenant counts for its address, and costs no tenant anything. A tenant gets back what
 //     a request took that the handler answers with 401 or 403, and that answer tells nothing of the tenant.
 //   - Quota that is given back never lets a tenant have more than if the request had not been made.
 //   - Retry-After is never before the moment at which the quotas let the request through.
-//   - However many names come, the door keeps MaxKeys words, and a tenant that has one is not affected by the others.
-//     While most are in use, names without one share 64 words.
+//   - However many names come, the rate limiter keeps MaxKeys words, and a tenant that has one is not affected by the
+//     others. While most are in use, names without one share 64 words.
 //   - Whatever a handler does, a concurrent request ends when it returns.
-//   - With Backlog.Hard, the messages that this door lets through, those that it defers included, and those of the last
-//     look are never more together, free repeats apart.
+//   - With Backlog.Hard, the messages that this rate limiter lets through, those that it defers included, and those of
+//     the last look are never more together, free repeats apart.
 //   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
 //   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
 //     level when all looks of a minute were good and saw it kept. It is never below the level by hand.
@@ -70,10 +71,10 @@
 // # Cost
 //
 //   - A request costs the store nothing, one with an ID that is about to be refused perhaps a call of Config.Known, and
-//     a door with a Backlog 12 looks a minute at most. Where requests are billed a look is a request, and in a queue
-//     with lanes a request for each lane that is in use, and once a minute for each that the queue could have.
+//     a rate limiter with a Backlog 12 looks a minute at most. Where requests are billed a look is a request, and in a
+//     queue with lanes a request for each lane that is in use, and once a minute for each that the queue could have.
 //   - Some 130 ns to ask for one of 100,000 tenants, and some microseconds for the fields of an answer.
 //   - Some 700 ns for each of 10 million names that nobody knows, and 32 MiB for all of them.
-//   - 21 to 64 bytes for each quota of a tenant that has used it lately. A door without requests has no goroutine and
-//     no timer.
+//   - 21 to 64 bytes for each quota of a tenant that has used it lately. A rate limiter without requests has no
+//     goroutine and no timer.
 package throttle

@@ -11,7 +11,7 @@ import (
 
 // Each account may send two orders a minute. An order that was accepted may be sent again.
 func Example() {
-	door, err := throttle.NewDoor("orders", throttle.Config{
+	limiter, err := throttle.NewRateLimiter("orders", throttle.Config{
 		Tenant: func(r *http.Request) string { account, _, _ := r.BasicAuth(); return account }, // behind what checks it
 		ID:     func(r *http.Request) string { return r.Header.Get("Idempotency-Key") },         // by which the handler knows repeats
 		Quotas: []throttle.Quota{{Name: "burst", Amount: 2, Per: time.Minute}},
@@ -19,7 +19,7 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	h := door.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
+	h := limiter.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	send := func(id string) {
 		r := httptest.NewRequest("POST", "/orders", nil)
 		r.SetBasicAuth("ada", "secret")

@@ -1,7 +1,7 @@
 package throttle
 
-// Words tells how many words the door keeps, and the bytes of all its tables.
-func (d *Door) Words() (words, bytes int) {
+// Words tells how many words the rate limiter keeps, and the bytes of all its tables.
+func (d *RateLimiter) Words() (words, bytes int) {
 	for i := range d.shards {
 		s := &d.shards[i]
 		s.mu.Lock()
@@ -12,8 +12,8 @@ func (d *Door) Words() (words, bytes int) {
 	return words, bytes
 }
 
-// Remembered tells how many accepted IDs the door remembers.
-func (d *Door) Remembered() (n int) {
+// Remembered tells how many accepted IDs the rate limiter remembers.
+func (d *RateLimiter) Remembered() (n int) {
 	for i := range d.shards {
 		s := &d.shards[i]
 		s.mu.Lock()

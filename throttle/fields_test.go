@@ -32,7 +32,7 @@ func FuzzFields(f *testing.F) {
 		if degrade {
 			q.Over = throttle.Degrade
 		}
-		d, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{q, {Name: "other", Amount: 7, Per: time.Minute}}})
+		d, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{q, {Name: "other", Amount: 7, Per: time.Minute}}})
 		if err != nil {
 			return
 		}
@@ -76,7 +76,7 @@ func checkFields(t *testing.T, h http.Header, most int64, status int) {
 // A free repeat is answered with the fields, as all that is let through: it tells what is left, and takes nothing.
 func TestFreeRepeatsTellWhatIsLeft(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Tenant: byHeader, ID: byKey, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}, {Name: "b", Amount: 7, Unit: throttle.Concurrent}}})
+		d := newLimiter(t, throttle.Config{Tenant: byHeader, ID: byKey, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}, {Name: "b", Amount: 7, Unit: throttle.Concurrent}}})
 		h := d.Serve(http.HandlerFunc(said))
 		send := func(id string) string {
 			w := post(t, h, "Tenant", "ada", "Idempotency-Key", id)

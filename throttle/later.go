@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// dueEvery is how exactly a door knows when deferred work is due.
+// dueEvery is how exactly a rate limiter knows when deferred work is due.
 const dueEvery = int64(100 * time.Millisecond)
 
-// later is what a door has deferred.
+// later is what a rate limiter has deferred.
 type later struct {
 	// These are written under mu.
 	next     atomic.Int64 // when some is due next

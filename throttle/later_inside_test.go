@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Whatever the rate was, the door lets requests through again once what it deferred is over.
+// Whatever the rate was, the rate limiter lets requests through again once what it deferred is over.
 func TestLawADoorIsNotShutForEver(t *testing.T) {
 	t.Parallel()
 	var l later

@@ -67,9 +67,9 @@ func (y *yard) handle() (waited time.Duration, ok bool) {
 	return time.Since(time.Unix(0, int64(binary.BigEndian.Uint64(got[0].Body)))), true
 }
 
-// Requests come three times as fast as a worker handles their messages. The door accepts them and defers their work, up
-// to Defer. Each accepted one is done Within after it is due, and nothing is lost. The worker always has work. So it is
-// on stores that can't tell which messages are delayed.
+// Requests come three times as fast as a worker handles their messages. The rate limiter accepts them and defers their
+// work, up to Defer. Each accepted one is done Within after it is due, and nothing is lost. The worker always has work.
+// So it is on stores that can't tell which messages are delayed.
 func TestLawWhatABacklogDefersIsServedInTime(t *testing.T) {
 	for name, on := range map[string]func(*storage.Store) *storage.Store{
 		"exact": func(s *storage.Store) *storage.Store { return s },
@@ -99,7 +99,7 @@ func deferredInTime(t *testing.T, on func(*storage.Store) *storage.Store) {
 			}
 		}
 		y.look()
-		for range 300 { // then the door knows how fast the queue is served
+		for range 300 { // then the rate limiter knows how fast the queue is served
 			y.accept(&throttle.Pass{})
 		}
 		for range 250 {
@@ -108,7 +108,7 @@ func deferredInTime(t *testing.T, on func(*storage.Store) *storage.Store) {
 		}
 		for n := range 500 {
 			for range 3 {
-				p, _ := ask(t, y.door, throttle.Call{Tenant: fmt.Sprint(n)})
+				p, _ := ask(t, y.limiter, throttle.Call{Tenant: fmt.Sprint(n)})
 				if p == nil {
 					refused++
 					continue
@@ -147,7 +147,7 @@ func (y *yard) waiting() int64 {
 	return st.Ready + st.InFlight + st.Delayed
 }
 
-// full returns a yard whose queue has messages for 20 seconds, as its door knows.
+// full returns a yard whose queue has messages for 20 seconds, as its rate limiter knows.
 func full(t *testing.T, cfg throttle.Config) *yard {
 	t.Helper()
 	cfg.Backlog.Within, cfg.Backlog.Defer = 10*time.Second, 30*time.Second
@@ -171,7 +171,7 @@ func TestLawARepeatIsNotDueBeforeWhatABacklogDefers(t *testing.T) {
 		due := map[string]time.Time{}
 		for n := range 60 {
 			id := fmt.Sprint(n % 20)
-			p, x := ask(t, y.door, throttle.Call{Tenant: "ada", ID: id})
+			p, x := ask(t, y.limiter, throttle.Call{Tenant: "ada", ID: id})
 			if x != nil {
 				t.Fatal(x)
 			}
@@ -197,14 +197,14 @@ func TestLawOnlyWhatIsAcceptedPutsOthersOff(t *testing.T) {
 		y := full(t, throttle.Config{
 			Plans: map[string][]throttle.Quota{"poor": {{Name: "a", Amount: 1, Per: time.Hour}}}, Plan: func(tenant string) string { return tenant },
 		})
-		first := late(t, y.door)
-		want(t, "let through of the poor", admitted(t, y.door, "poor", 200, throttle.Void), 200)
-		want(t, "after void requests", late(t, y.door), first)
-		want(t, "let through of the poor", admitted(t, y.door, "poor", 200, throttle.Accepted), 1)
-		want(t, "after one of the poor", late(t, y.door).Round(10*time.Millisecond), (first + 100*time.Millisecond).Round(10*time.Millisecond))
-		want(t, "accepted", admitted(t, y.door, "ada", 50, throttle.Accepted), 50)
-		want(t, "after 50 more", late(t, y.door).Round(10*time.Millisecond), (first + 5100*time.Millisecond).Round(10*time.Millisecond))
-		want(t, "accepted in 30 seconds of deferral", admitted(t, y.door, "ada", 900, throttle.Accepted)+51, 201)
+		first := late(t, y.limiter)
+		want(t, "let through of the poor", admitted(t, y.limiter, "poor", 200, throttle.Void), 200)
+		want(t, "after void requests", late(t, y.limiter), first)
+		want(t, "let through of the poor", admitted(t, y.limiter, "poor", 200, throttle.Accepted), 1)
+		want(t, "after one of the poor", late(t, y.limiter).Round(10*time.Millisecond), (first + 100*time.Millisecond).Round(10*time.Millisecond))
+		want(t, "accepted", admitted(t, y.limiter, "ada", 50, throttle.Accepted), 50)
+		want(t, "after 50 more", late(t, y.limiter).Round(10*time.Millisecond), (first + 5100*time.Millisecond).Round(10*time.Millisecond))
+		want(t, "accepted in 30 seconds of deferral", admitted(t, y.limiter, "ada", 900, throttle.Accepted)+51, 201)
 	})
 }
 
@@ -214,7 +214,7 @@ func TestLawHardCountsWhatIsDeferred(t *testing.T) {
 		y := full(t, throttle.Config{Backlog: throttle.Backlog{Hard: 260}})
 		n := 0
 		for range 100 {
-			if p, _ := ask(t, y.door, throttle.Call{Tenant: "ada"}); p != nil {
+			if p, _ := ask(t, y.limiter, throttle.Call{Tenant: "ada"}); p != nil {
 				n++
 				y.accept(p)
 			}
@@ -222,7 +222,7 @@ func TestLawHardCountsWhatIsDeferred(t *testing.T) {
 		want(t, "accepted beside 200", n, 60)
 		for range 20 { // nobody serves the queue; the deferred messages become due
 			time.Sleep(time.Second)
-			if p, _ := ask(t, y.door, throttle.Call{Tenant: "ada"}); p != nil {
+			if p, _ := ask(t, y.limiter, throttle.Call{Tenant: "ada"}); p != nil {
 				t.Fatalf("accepted beside %d messages", y.waiting())
 			}
 		}
@@ -235,7 +235,7 @@ func TestBadDeferOfABacklog(t *testing.T) {
 	for _, b := range []throttle.Backlog{
 		{Queue: q, Within: time.Second, Defer: -1}, {Queue: q, Within: time.Second, Defer: 25 * time.Hour}, {Queue: q, Hard: 9, Defer: time.Second},
 	} {
-		if _, err := throttle.NewDoor("test", throttle.Config{Backlog: b}); err == nil || !strings.Contains(err.Error(), "Defer") {
+		if _, err := throttle.NewRateLimiter("test", throttle.Config{Backlog: b}); err == nil || !strings.Contains(err.Error(), "Defer") {
 			t.Errorf("%+v: got %v", b, err)
 		}
 	}
@@ -245,16 +245,16 @@ func TestBadDeferOfABacklog(t *testing.T) {
 func TestLawWhatWasNotAcceptedPutsNothingOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := full(t, throttle.Config{})
-		first := late(t, y.door)
-		admitted(t, y.door, "bob", 100, throttle.Spent)
-		if second := late(t, y.door); second > first+time.Second {
+		first := late(t, y.limiter)
+		admitted(t, y.limiter, "bob", 100, throttle.Spent)
+		if second := late(t, y.limiter); second > first+time.Second {
 			t.Errorf("after 100 of them: deferred by %v, before by %v", second, first)
 		}
 	})
 }
 
-// late is by how much a door defers a request now.
-func late(t *testing.T, d *throttle.Door) time.Duration {
+// late is by how much a rate limiter defers a request now.
+func late(t *testing.T, d *throttle.RateLimiter) time.Duration {
 	t.Helper()
 	p, x := ask(t, d, throttle.Call{Tenant: "ada"})
 	if x != nil {

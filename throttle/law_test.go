@@ -21,7 +21,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 }
 
 // ask asks for a request of a tenant, and returns nil for the Pass of one that was refused.
-func ask(t *testing.T, d *throttle.Door, c throttle.Call) (*throttle.Pass, *throttle.Refusal) {
+func ask(t *testing.T, d *throttle.RateLimiter, c throttle.Call) (*throttle.Pass, *throttle.Refusal) {
 	t.Helper()
 	p, err := d.Admit(t.Context(), c)
 	if err == nil {
@@ -35,7 +35,7 @@ func ask(t *testing.T, d *throttle.Door, c throttle.Call) (*throttle.Pass, *thro
 }
 
 // admitted counts how many of n requests at once are let through, and ends them.
-func admitted(t *testing.T, d *throttle.Door, tenant string, n int, how throttle.Ending) (got int) {
+func admitted(t *testing.T, d *throttle.RateLimiter, tenant string, n int, how throttle.Ending) (got int) {
 	t.Helper()
 	for range n {
 		if p, _ := ask(t, d, throttle.Call{Tenant: tenant}); p != nil {
@@ -73,7 +73,7 @@ func TestInAnyTimeATenantGetsNoMore(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			amount := 1 + r.Int64N(20)
 			burst, per := 1+r.Int64N(amount), time.Duration(1+r.IntN(60))*time.Second
-			d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: per, Burst: burst}}})
+			d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: per, Burst: burst}}})
 			each := per / time.Duration(amount)
 			for _, tenant := range []string{"eager", "moody"} {
 				var at []time.Time
@@ -99,7 +99,7 @@ func TestInAnyTimeATenantGetsNoMore(t *testing.T) {
 // A request takes of all its quotas or of none.
 func TestAllQuotasOrNone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{
 			{Name: "under-way", Amount: 5, Unit: throttle.Concurrent}, {Name: "day", Amount: 6, Per: 24 * time.Hour},
 			{Name: "minute", Amount: 3, Per: time.Minute}, {Name: "body", Amount: 1000, Per: time.Minute, Unit: throttle.Bytes},
 		}})
@@ -131,7 +131,7 @@ func TestVoidGivesNoMore(t *testing.T) {
 		for seed := range uint64(40) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			const amount, each = 5, 12 * time.Second
-			d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Minute}}})
+			d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Minute}}})
 			var at []time.Time
 			var void []*throttle.Pass
 			for range 300 {
@@ -154,7 +154,7 @@ func TestVoidGivesNoMore(t *testing.T) {
 			}
 			wantRate(t, seed, at, amount, each)
 		}
-		early := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 100, Per: time.Minute}}})
+		early := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 100, Per: time.Minute}}})
 		var all []*throttle.Pass
 		for range 100 {
 			p, _ := ask(t, early, throttle.Call{Tenant: "a"})
@@ -169,7 +169,7 @@ func TestVoidGivesNoMore(t *testing.T) {
 			p.End(throttle.Void)
 		}
 		want(t, "when all are void", admitted(t, early, "a", 200, throttle.Spent), 0)
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Minute}, {Name: "b", Amount: 500, Per: time.Minute, Unit: throttle.Bytes}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Minute}, {Name: "b", Amount: 500, Per: time.Minute, Unit: throttle.Bytes}}})
 		late, _ := ask(t, d, throttle.Call{Tenant: "late", Bytes: 400})
 		time.Sleep(time.Hour)
 		want(t, "an hour later", admitted(t, d, "late", 100, throttle.Spent), 5)
@@ -187,7 +187,7 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
 		late := map[time.Duration]bool{}
 		for n := range 200 {
-			d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{
+			d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{
 				{Name: "a", Amount: 1 + r.Int64N(10), Per: time.Duration(1+r.IntN(300)) * time.Second},
 				{Name: "b", Amount: 1 + r.Int64N(10), Per: time.Duration(1+r.IntN(300)) * time.Second},
 				{Name: "c", Amount: 1000, Per: 20 * time.Second, Unit: throttle.Bytes},
@@ -214,12 +214,12 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 	})
 }
 
-// However many names come, the door keeps MaxKeys words. A tenant that has one is not affected: neither does it lose
-// what is left, nor does it get more.
+// However many names come, the rate limiter keeps MaxKeys words. A tenant that has one is not affected: neither does it
+// lose what is left, nor does it get more.
 func TestHostileNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const keys, ids, names, amount = 4096, 1024, 100_000, 10
-		d := newDoor(t, throttle.Config{MaxKeys: keys, Remember: ids, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Hour}, {Name: "b", Amount: 1000, Unit: throttle.Concurrent}}})
+		d := newLimiter(t, throttle.Config{MaxKeys: keys, Remember: ids, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Hour}, {Name: "b", Amount: 1000, Unit: throttle.Concurrent}}})
 		want(t, "at first", admitted(t, d, "quiet", 4, throttle.Spent), 4)
 		want(t, "at first", admitted(t, d, "used-up", amount+1, throttle.Spent), amount)
 		through := 0
@@ -248,8 +248,8 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
-// hostile lets so many names come to a door, and returns how many got through.
-func hostile(tb testing.TB, d *throttle.Door, names int) (through int) {
+// hostile lets so many names come to a rate limiter, and returns how many got through.
+func hostile(tb testing.TB, d *throttle.RateLimiter, names int) (through int) {
 	tb.Helper()
 	name := []byte("hostile-00000000")
 	for n := range names {
@@ -264,8 +264,8 @@ func hostile(tb testing.TB, d *throttle.Door, names int) (through int) {
 	return through
 }
 
-// Two million names come to a door with the default settings. Under the race detector they are fewer, because each
-// takes longer there; BenchmarkHostileNames has as many as it is told.
+// Two million names come to a rate limiter with the default settings. Under the race detector they are fewer, because
+// each takes longer there; BenchmarkHostileNames has as many as it is told.
 func TestMillionsOfHostileNames(t *testing.T) {
 	t.Parallel()
 	names := 2_000_000
@@ -273,7 +273,7 @@ func TestMillionsOfHostileNames(t *testing.T) {
 		names = 200_000
 	}
 	const keys = 1 << 20
-	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: 24 * time.Hour}}})
+	d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: 24 * time.Hour}}})
 	want(t, "at first", admitted(t, d, "quiet", 4, throttle.Spent), 4)
 	if through := hostile(t, d, names); through > keys+640 {
 		t.Errorf("%d names got through; want one request each for %d words, and 640 for all others", through, keys)
@@ -288,7 +288,7 @@ func TestMillionsOfHostileNames(t *testing.T) {
 func TestConcurrent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const keys, amount = 1024, 3
-		d := newDoor(t, throttle.Config{MaxKeys: keys, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Unit: throttle.Concurrent}}})
+		d := newLimiter(t, throttle.Config{MaxKeys: keys, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Unit: throttle.Concurrent}}})
 		var passes []*throttle.Pass
 		for n := range 2 * keys { // each tenant has one under way
 			if p, _ := ask(t, d, throttle.Call{Tenant: fmt.Sprint(n)}); p != nil {
@@ -321,7 +321,7 @@ func TestConcurrent(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const amount, slots = 50, 4
-	d := newDoor(t, throttle.Config{MaxKeys: 1024, Quotas: []throttle.Quota{
+	d := newLimiter(t, throttle.Config{MaxKeys: 1024, Quotas: []throttle.Quota{
 		{Name: "a", Amount: amount, Per: 24 * time.Hour}, {Name: "b", Amount: slots, Unit: throttle.Concurrent},
 	}})
 	tenants := []string{"a", "b", "c"}
@@ -354,7 +354,7 @@ func TestManyAtOnce(t *testing.T) {
 // A body with more bytes than the burst is let through when all is there, and then the tenant waits longer.
 func TestALargeBody(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
 		large := throttle.Call{Tenant: "a", Bytes: 5000}
 		for range 3 {
 			p, x := ask(t, d, large)
@@ -380,7 +380,7 @@ func TestALargeBody(t *testing.T) {
 // New quotas count from the next request on. The use of a quota with the same name, unit and time counts on.
 func TestSet(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{
+		d := newLimiter(t, throttle.Config{
 			Quotas: []throttle.Quota{{Name: "a", Amount: 4, Per: time.Minute}},
 			Plans:  map[string][]throttle.Quota{"gold": {{Name: "a", Amount: 8, Per: time.Minute}}, "free": {}},
 			Plan:   func(tenant string) string { return tenant },
@@ -402,7 +402,7 @@ func TestSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(t, "another time", admitted(t, d, "x", 10, throttle.Spent), 8)
-		large := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1000, Per: time.Hour}}})
+		large := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1000, Per: time.Hour}}})
 		want(t, "most of a large burst", admitted(t, large, "x", 900, throttle.Spent), 900)
 		if err := large.Set([]throttle.Quota{{Name: "a", Amount: 1000, Per: time.Hour, Burst: 10}}, nil); err != nil {
 			t.Fatal(err)

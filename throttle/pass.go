@@ -8,22 +8,22 @@ import (
 // A Pass is a request that was let through. End it, in the goroutine that has it. It must not be copied after its first
 // use.
 type Pass struct {
-	door   *Door
-	plan   *plan
-	who    party
-	id     uint64 // of the tenant's request; 0 for none
-	at     int64
-	bytes  int64
-	after  [maxQuotas]int64 // the words since this request's last charge
-	own    [maxQuotas]int64 // what this request has raised them by
-	given  [maxQuotas]total // what had been given back in the words' parts of the shard, at that charge
-	late   int64            // nanoseconds after at, for which its work is deferred
-	ahead  int64            // nanoseconds by which work that is deferred after it is later
-	shared uint8            // a bit for each word that newcomers share
-	less   uint8            // a bit for each quota that it is over, and that degrades
-	free   bool             // it is a repeat, and has taken nothing
-	known  bool             // its ID was accepted before
-	ended  bool
+	limiter *RateLimiter
+	plan    *plan
+	who     party
+	id      uint64 // of the tenant's request; 0 for none
+	at      int64
+	bytes   int64
+	after   [maxQuotas]int64 // the words since this request's last charge
+	own     [maxQuotas]int64 // what this request has raised them by
+	given   [maxQuotas]total // what had been given back in the words' parts of the shard, at that charge
+	late    int64            // nanoseconds after at, for which its work is deferred
+	ahead   int64            // nanoseconds by which work that is deferred after it is later
+	shared  uint8            // a bit for each word that newcomers share
+	less    uint8            // a bit for each quota that it is over, and that degrades
+	free    bool             // it is a repeat, and has taken nothing
+	known   bool             // its ID was accepted before
+	ended   bool
 }
 
 // Deferred tells for how long the work of the request shall wait, so that its tenant keeps to quotas with a Defer, or
@@ -36,8 +36,8 @@ func (p *Pass) Degraded() bool { return p.less != 0 }
 // degradedKey is the key of a context's value: that its request is degraded.
 type degradedKey struct{}
 
-// Degraded tells by the request's context that [Door.Serve] has let a request through although its tenant is over a
-// quota. The handler then does less for it, such as leave out what is costly.
+// Degraded tells by the request's context that [RateLimiter.Serve] has let a request through although its tenant is
+// over a quota. The handler then does less for it, such as leave out what is costly.
 func Degraded(ctx context.Context) bool {
 	less, _ := ctx.Value(degradedKey{}).(bool)
 	return less
@@ -46,8 +46,9 @@ func Degraded(ctx context.Context) bool {
 // deferredKey is the key of a context's value: for how long the work of its request shall wait.
 type deferredKey struct{}
 
-// Deferred tells for how long the work of a request shall wait that [Door.Serve] has let through, by the request's
-// context. A handler sends its command with that delay, as host.Accept does: channel.After(throttle.Deferred(ctx), m).
+// Deferred tells for how long the work of a request shall wait that [RateLimiter.Serve] has let through, by the
+// request's context. A handler sends its command with that delay, as host.Accept does:
+// channel.After(throttle.Deferred(ctx), m).
 func Deferred(ctx context.Context) time.Duration {
 	d, _ := ctx.Value(deferredKey{}).(time.Duration)
 	return d
@@ -70,19 +71,19 @@ const (
 
 // End ends a request that was let through. The first call counts.
 func (p *Pass) End(how Ending) {
-	if p.door == nil || how == Spent && p.plan.simple && p.door.pressure == nil {
+	if p.limiter == nil || how == Spent && p.plan.simple && p.limiter.pressure == nil {
 		p.ended = true
 		return
 	}
-	s := p.door.shard(p)
+	s := p.limiter.shard(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.ended {
 		return
 	}
 	p.ended = true
-	if p.door.pressure != nil {
-		p.door.pressure.endOf(p, how)
+	if p.limiter.pressure != nil {
+		p.limiter.pressure.endOf(p, how)
 	}
 	if how == Accepted && p.id != 0 && !p.free {
 		s.repeats.accept(p.id)
@@ -90,7 +91,7 @@ func (p *Pass) End(how Ending) {
 	if p.free {
 		return
 	}
-	now := p.door.now()
+	now := p.limiter.now()
 	var by [maxQuotas]int64 // all of them first, because two of the words may share a count of what was given
 	for i := range p.plan.rules {
 		switch {
@@ -149,13 +150,13 @@ func (p *Pass) discharge(came int64) {
 // forBytes does something with each quota of bytes that the pass has taken of, under the lock of its shard. It does
 // nothing for a pass that is free, or has ended.
 func (p *Pass) forBytes(do func(s *shard, i int, r *rule, now int64)) {
-	s := p.door.shard(p)
+	s := p.limiter.shard(p)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.free || p.ended {
 		return
 	}
-	now := p.door.now()
+	now := p.limiter.now()
 	for i := range p.plan.rules {
 		if r := &p.plan.rules[i]; r.Unit == Bytes && p.less>>i&1 == 0 {
 			do(s, i, r, now)

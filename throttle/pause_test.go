@@ -24,7 +24,7 @@ func TestBacklogOfAPausedQueue(t *testing.T) {
 		y.look()
 		paused := time.Now()
 		for time.Since(paused) < 50*time.Second {
-			y.look() // else the door would look while these are sent
+			y.look() // else the rate limiter would look while these are sent
 			want(t, "in the pause", y.orders(20), 20)
 			time.Sleep(5 * time.Second)
 		}
@@ -41,12 +41,12 @@ func TestBacklogOfAPausedQueue(t *testing.T) {
 	})
 }
 
-// A queue that was never served faster tells nothing, so a door before it begins as one before an empty queue.
+// A queue that was never served faster tells nothing, so a rate limiter before it begins as one before an empty queue.
 func TestBacklogOfAQueueThatIsPausedAtFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Within: time.Minute}})
 		for range 8 {
-			y.look() // else the door would look while these are sent
+			y.look() // else the rate limiter would look while these are sent
 			want(t, "in the pause", y.orders(20), 20)
 			time.Sleep(5 * time.Second)
 		}

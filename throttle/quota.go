@@ -132,7 +132,7 @@ func together(faults ...error) error {
 	return fmt.Errorf("%w: %s", storage.ErrInvalid, strings.Join(texts, "; "))
 }
 
-// A rule is a quota that a door applies.
+// A rule is a quota that a rate limiter applies.
 type rule struct {
 	Quota
 	salt   uint64 // tells the words of one tenant's quotas apart

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A Refusal is why a door didn't let a request through. It is an error, and a handler that answers the request.
+// A Refusal is why a rate limiter didn't let a request through. It is an error, and a handler that answers the request.
 type Refusal struct {
 	pass     Pass          // as it would have been
 	violated uint8         // quotas, a bit for each; none if the queue is too long
@@ -49,12 +49,12 @@ func (x *Refusal) RetryAfter() time.Duration {
 	return time.Duration(seconds+int64(x.pass.who.hash%uint64(spread+1))) * time.Second
 }
 
-// Error tells the door and the quotas, and not the tenant.
+// Error tells the rate limiter and the quotas, and not the tenant.
 func (x *Refusal) Error() string {
 	if x.violated == 0 {
-		return fmt.Sprintf("throttle: door %s: the queue is too long; send the request again in %v", x.pass.door.name, x.RetryAfter())
+		return fmt.Sprintf("throttle: rate limiter %s: the queue is too long; send the request again in %v", x.pass.limiter.name, x.RetryAfter())
 	}
-	return fmt.Sprintf("throttle: door %s: used up: %s; send the request again in %v", x.pass.door.name, strings.Join(x.Quotas(), ", "), x.RetryAfter())
+	return fmt.Sprintf("throttle: rate limiter %s: used up: %s; send the request again in %v", x.pass.limiter.name, strings.Join(x.Quotas(), ", "), x.RetryAfter())
 }
 
 // SetFields sets what clients read in the header of an answer: Retry-After, and where a quota is used up,
@@ -90,7 +90,7 @@ func (x *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // count counts a refusal in the metrics.
 func (x *Refusal) count() {
 	if x.violated == 0 {
-		x.pass.door.counts.refused.WithLabelValues(backlogName).Inc()
+		x.pass.limiter.counts.refused.WithLabelValues(backlogName).Inc()
 		return
 	}
 	for i := range x.pass.plan.rules {
@@ -103,14 +103,14 @@ func (x *Refusal) count() {
 // SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Those of a
 // free repeat, which has taken nothing, tell what is left now. Serve calls it.
 func (p *Pass) SetFields(h http.Header) {
-	if p.door == nil {
+	if p.limiter == nil {
 		return
 	}
-	s := p.door.shard(p)
+	s := p.limiter.shard(p)
 	s.mu.Lock()
 	now := *p // somebody may read the body still, which is charged
 	if p.free {
-		now.at = p.door.now()
+		now.at = p.limiter.now()
 		for i := range p.plan.rules {
 			now.after[i] = *s.seen(&p.plan.rules[i], p.who.hash, now.at)
 		}
@@ -119,15 +119,15 @@ func (p *Pass) SetFields(h http.Header) {
 	now.setFields(h, 0, 0)
 }
 
-// setFields adds the fields, so that they join those of another door. A quota that is violated has what is left of
-// it, and the time until the request fits. One that degrades the request has nothing left. For any other one the time
-// is given only where nothing is left: from units and a time together a client may work out a rate that the quota
+// setFields adds the fields, so that they join those of another rate limiter. A quota that is violated has what is left
+// of it, and the time until the request fits. One that degrades the request has nothing left. For any other one the
+// time is given only where nothing is left: from units and a time together a client may work out a rate that the quota
 // doesn't have.
 func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 	if len(p.plan.rules) == 0 {
 		return
 	}
-	key := ";pk=:" + p.door.partition(p.who) + ":"
+	key := ";pk=:" + p.limiter.partition(p.who) + ":"
 	var policy, limit []byte
 	for i := range p.plan.rules {
 		r := &p.plan.rules[i]
@@ -156,7 +156,7 @@ func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
 
 // partition returns what clients see of a tenant: the same for all its requests, and nothing that anybody can get the
 // tenant from.
-func (d *Door) partition(who party) string {
+func (d *RateLimiter) partition(who party) string {
 	mac := hmac.New(sha256.New, d.cfg.Key)
 	kind := "tenant "
 	if who.address {

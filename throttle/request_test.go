@@ -152,7 +152,7 @@ func (c counter) Write(b []byte) (int, error) { *c.n += len(b); return len(b), n
 // A repeat of a large order that was accepted is free.
 func TestALargeRepeatIsFree(t *testing.T) {
 	t.Parallel()
-	d, err := throttle.NewDoor("test", throttle.Config{ID: throttle.JSONMember("id"), Tenant: func(*http.Request) string { return "a" }, Quotas: []throttle.Quota{{Name: "orders", Amount: 1, Per: time.Hour}}})
+	d, err := throttle.NewRateLimiter("test", throttle.Config{ID: throttle.JSONMember("id"), Tenant: func(*http.Request) string { return "a" }, Quotas: []throttle.Quota{{Name: "orders", Amount: 1, Per: time.Hour}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 //
 // A request whose answer has a status of 2xx or 3xx was accepted, and repeats of its ID are free. One with a tenant
 // that next answers with 401 or 403 costs nothing, and its answer has none of the fields: they would tell a stranger
-// what a tenant does. Without a tenant it counts, so a door bounds how often an address tries passwords. A redirection
-// has no RateLimit, which could keep a client from following it.
-func (d *Door) Serve(next http.Handler) http.Handler {
+// what a tenant does. Without a tenant it counts, so a rate limiter bounds how often an address tries passwords. A
+// redirection has no RateLimit, which could keep a client from following it.
+func (d *RateLimiter) Serve(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var pass Pass
 		if x := d.admit(r.Context(), &pass, d.party(r), d.cfg.ID(r), r.ContentLength); x != nil {
@@ -46,7 +46,7 @@ func (d *Door) Serve(next http.Handler) http.Handler {
 }
 
 // party returns whose quotas a request asks for.
-func (d *Door) party(r *http.Request) party {
+func (d *RateLimiter) party(r *http.Request) party {
 	if d.cfg.Tenant != nil {
 		if name := d.cfg.Tenant(r); name != "" {
 			return d.tenant(name)

@@ -87,7 +87,7 @@ func inWords(w *httptest.ResponseRecorder) string {
 // The answers are those of RFC 9110, RFC 9457 and the draft.
 func TestAnswers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Key: []byte("a secret of 16 bytes or more"), Tenant: byHeader,
+		d := newLimiter(t, throttle.Config{Key: []byte("a secret of 16 bytes or more"), Tenant: byHeader,
 			Quotas: []throttle.Quota{{Name: "burst", Amount: 2, Per: time.Minute}, {Name: "daily", Amount: 100, Per: 24 * time.Hour}},
 			Plans:  map[string][]throttle.Quota{"units": {{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}, {Name: "under-way", Amount: 1, Unit: throttle.Concurrent}}, "free": nil},
 			Plan:   func(tenant string) string { return strings.TrimSuffix(tenant, "-1") },
@@ -136,7 +136,7 @@ func TestAnswers(t *testing.T) {
 // A concurrent quota is held as long as the handler runs.
 func TestUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "under-way", Amount: 1, Unit: throttle.Concurrent}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "under-way", Amount: 1, Unit: throttle.Concurrent}}})
 		h := d.Serve(http.HandlerFunc(said))
 		ctx, end := context.WithCancel(t.Context())
 		r := httptest.NewRequestWithContext(ctx, "POST", "/", nil)
@@ -156,7 +156,7 @@ func TestUnderWay(t *testing.T) {
 func TestPartitionKey(t *testing.T) {
 	t.Parallel()
 	see := func(key string, header ...string) string {
-		d := newDoor(t, throttle.Config{Key: []byte(key), Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: time.Hour}}})
+		d := newLimiter(t, throttle.Config{Key: []byte(key), Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 10, Per: time.Hour}}})
 		w := post(t, d.Serve(http.HandlerFunc(said)), header...)
 		return regexp.MustCompile(`pk=:(.*):`).FindString(w.Header().Get("RateLimit"))
 	}
@@ -172,7 +172,7 @@ func TestPartitionKey(t *testing.T) {
 // Early hints have no fields: nobody knows yet whether the request will be authenticated.
 func TestEarlyHints(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Hour}}})
+	d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Hour}}})
 	server := httptest.NewServer(d.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusEarlyHints)
 		w.WriteHeader(http.StatusAccepted)
@@ -207,14 +207,14 @@ func TestFailedAuthenticationCostsItsTenantNothing(t *testing.T) {
 			}
 			return byHeader(r)
 		}
-		for name, tenant := range map[string]func(*http.Request) string{"authentication before the door": proved, "authentication behind it": byHeader} {
-			d := newDoor(t, throttle.Config{Tenant: tenant, Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Hour}}})
+		for name, tenant := range map[string]func(*http.Request) string{"authentication before the limiter": proved, "authentication behind it": byHeader} {
+			d := newLimiter(t, throttle.Config{Tenant: tenant, Quotas: []throttle.Quota{{Name: "a", Amount: 5, Per: time.Hour}}})
 			h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Header.Get("Password") != "right" {
 					w.WriteHeader(http.StatusUnauthorized)
 				}
 			}))
-			before := name == "authentication before the door"
+			before := name == "authentication before the limiter"
 			for n := range 50 {
 				w := post(t, h, "Tenant", "victim", "Password", "wrong")
 				if told := w.Header().Get("RateLimit")+w.Header().Get("RateLimit-Policy") != ""; told != before || (w.Code == http.StatusUnauthorized) != (!before || n < 5) {
@@ -236,7 +236,7 @@ func TestFailedAuthenticationCostsItsTenantNothing(t *testing.T) {
 func TestRepeatsAreFree(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		metrics := prometheus.NewRegistry()
-		d := newDoor(t, throttle.Config{Tenant: byHeader, ID: byKey, Metrics: metrics, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}}})
+		d := newLimiter(t, throttle.Config{Tenant: byHeader, ID: byKey, Metrics: metrics, Quotas: []throttle.Quota{{Name: "a", Amount: 2, Per: time.Hour}}})
 		h := d.Serve(http.HandlerFunc(said))
 		send := func(tenant, id, do string) int {
 			return post(t, h, "Tenant", tenant, "Idempotency-Key", id, "Do", do).Code
@@ -263,10 +263,10 @@ func TestRepeatsAreFree(t *testing.T) {
 		want(t, "another tenant", send("b", "1", "404"), 404)
 		want(t, "another tenant", send("b", "3", ""), 202)
 		want(t, "another tenant's repeat of the first's ID", send("b", "1", ""), 429)
-		want(t, "metrics", counted(t, metrics), `millrace_throttle_accepted_total{door=test} 604
-millrace_throttle_degraded_total{door=test} 0
-millrace_throttle_refused_total{door=test,quota=a} 366
-millrace_throttle_repeats_total{door=test} 10
+		want(t, "metrics", counted(t, metrics), `millrace_throttle_accepted_total{limiter=test} 604
+millrace_throttle_degraded_total{limiter=test} 0
+millrace_throttle_refused_total{limiter=test,quota=a} 366
+millrace_throttle_repeats_total{limiter=test} 10
 `)
 	})
 }
@@ -296,7 +296,7 @@ func counted(t *testing.T, r *prometheus.Registry) string {
 func TestKnown(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked, broken := 0, false
-		d := newDoor(t, throttle.Config{
+		d := newLimiter(t, throttle.Config{
 			Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}},
 			Known: func(ctx context.Context, tenant, id string) (bool, error) {
 				if _, bounded := ctx.Deadline(); !bounded || tenant != "a" {
@@ -341,7 +341,7 @@ func TestKnown(t *testing.T) {
 func TestKnownOfAnAddress(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked := 0
-		d := newDoor(t, throttle.Config{
+		d := newLimiter(t, throttle.Config{
 			ID: byKey, Quotas: []throttle.Quota{{Name: "known", Amount: 1, Per: 10 * time.Second}},
 			Known: func(_ context.Context, tenant, _ string) (bool, error) {
 				asked++
@@ -360,7 +360,7 @@ func TestKnownOfAnAddress(t *testing.T) {
 // A handler may write its header while another goroutine reads the body for it, as a proxy does.
 func TestABodyIsReadWhileTheHeaderIsWritten(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1 << 40, Per: time.Hour, Unit: throttle.Bytes}}})
+	d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1 << 40, Per: time.Hour, Unit: throttle.Bytes}}})
 	h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read := make(chan struct{})
 		go func() {
@@ -381,7 +381,7 @@ func TestABodyIsReadWhileTheHeaderIsWritten(t *testing.T) {
 // A body whose length nobody told is charged as it is read.
 func TestABodyWithoutALength(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
 		h := d.Serve(http.HandlerFunc(said))
 		send := func(do string, bytes int) int {
 			r := httptest.NewRequestWithContext(t.Context(), "POST", "/", strings.NewReader(strings.Repeat("x", bytes)))
@@ -404,7 +404,7 @@ func TestABodyWithoutALength(t *testing.T) {
 // A body that fails to authenticate is given back, too, though it came without a length.
 func TestAVoidBodyWithoutALength(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{
+		d := newLimiter(t, throttle.Config{
 			Tenant: func(*http.Request) string { return "a" },
 			Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}},
 		})
@@ -424,7 +424,7 @@ func TestAVoidBodyWithoutALength(t *testing.T) {
 // An answer speaks of one second, and of several. Which tenant waits longer is chance.
 func TestAnswersCountSeconds(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, throttle.Config{Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 1}}})
+	d := newLimiter(t, throttle.Config{Tenant: byHeader, Quotas: []throttle.Quota{{Name: "a", Amount: 1}}})
 	h := d.Serve(http.HandlerFunc(said))
 	seen := map[string]int{}
 	for i := 0; i < 1000 && len(seen) < 2; i++ {
@@ -445,7 +445,7 @@ func TestAnswersCountSeconds(t *testing.T) {
 // All faults are told at once.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	_, err := throttle.NewDoor("A door", throttle.Config{
+	_, err := throttle.NewRateLimiter("A limiter", throttle.Config{
 		Quotas: []throttle.Quota{
 			{Name: "backlog", Amount: -1}, {Name: "a", Amount: 1, Per: time.Millisecond}, {Name: "b", Amount: 1, Burst: 2}, {Name: "c", Amount: 1, Unit: 9},
 			{Name: "d", Amount: 1, Unit: throttle.Concurrent, Per: time.Second},
@@ -457,7 +457,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal("nothing is wrong")
 	}
 	for _, words := range []string{
-		`name "A door"`, `quota "backlog": want a Name`, `quota "backlog": Amount is -1`, `quota "a": Per is 1ms`, `quota "b": Burst is 2`, `quota "c": Unit is 9`,
+		`name "A limiter"`, `quota "backlog": want a Name`, `quota "backlog": Amount is -1`, `quota "a": Per is 1ms`, `quota "b": Burst is 2`, `quota "c": Unit is 9`,
 		`quota "d": Per is 1s, Burst 0`, "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
 		"Soft is 20; want at most Hard", `no plan "silver"`, "Doors is -1",
 	} {
@@ -472,30 +472,30 @@ func TestFaults(t *testing.T) {
 	if err := throttle.CheckQuotas([]throttle.Quota{{Name: "a"}, {Name: "b", Amount: 1, Unit: throttle.Concurrent, Over: throttle.Degrade}}); err == nil || err.Error() != two {
 		t.Errorf("two quotas: got %v, want %s", err, two)
 	}
-	if err := newDoor(t, throttle.Config{}).Set(nil, map[string][]throttle.Quota{"gold": nil}); err == nil {
+	if err := newLimiter(t, throttle.Config{}).Set(nil, map[string][]throttle.Quota{"gold": nil}); err == nil {
 		t.Error("plans that nobody has were taken")
 	}
-	if _, err := throttle.NewDoor("test", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1}, {Name: "a", Amount: 2}}}); err == nil || !strings.Contains(err.Error(), "two quotas") {
+	if _, err := throttle.NewRateLimiter("test", throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1}, {Name: "a", Amount: 2}}}); err == nil || !strings.Contains(err.Error(), "two quotas") {
 		t.Errorf("two quotas with one name: %v", err)
 	}
-	d := newDoor(t, throttle.Config{})
+	d := newLimiter(t, throttle.Config{})
 	want(t, "without quotas", admitted(t, d, "a", 100, throttle.Spent), 100)
 }
 
-// No time that a door is given is so long that a multiple of it is short.
+// No time that a rate limiter is given is so long that a multiple of it is short.
 func TestLongTimesOfABacklog(t *testing.T) {
 	t.Parallel()
 	const most, year = time.Duration(math.MaxInt64), 366 * 24 * time.Hour
 	q := worldtest.OpenStore(t, worldtest.Virtual).Queue("orders")
 	for _, b := range []throttle.Backlog{{Hard: 1, Every: most}, {Hard: 1, Every: most / 3}, {Hard: 1, Trust: most}, {Within: most}, {Within: year + 1}} {
 		b.Queue = q
-		if _, err := throttle.NewDoor("test", throttle.Config{Backlog: b}); !errors.Is(err, storage.ErrInvalid) {
+		if _, err := throttle.NewRateLimiter("test", throttle.Config{Backlog: b}); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("%+v: got %v", b, err)
 		}
 	}
 	for _, b := range []throttle.Backlog{{Hard: 1, Every: time.Hour}, {Hard: 1, Trust: year}, {Within: year}} {
 		b.Queue = q
-		if _, err := throttle.NewDoor("test", throttle.Config{Backlog: b}); err != nil {
+		if _, err := throttle.NewRateLimiter("test", throttle.Config{Backlog: b}); err != nil {
 			t.Errorf("%+v: got %v", b, err)
 		}
 	}
@@ -504,14 +504,14 @@ func TestLongTimesOfABacklog(t *testing.T) {
 // Refused answers for a program, and may use the Refusal.
 func TestRefused(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}, Refused: func(w http.ResponseWriter, _ *http.Request, x *throttle.Refusal) {
+	d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}, Refused: func(w http.ResponseWriter, _ *http.Request, x *throttle.Refusal) {
 		x.SetFields(w.Header())
 		http.Error(w, x.Error(), x.Status())
 	}})
 	h := d.Serve(http.HandlerFunc(said))
 	post(t, h)
 	w := post(t, h)
-	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !strings.HasPrefix(w.Body.String(), "throttle: door test: used up: a; send the request again in ") {
+	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !strings.HasPrefix(w.Body.String(), "throttle: rate limiter test: used up: a; send the request again in ") {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }

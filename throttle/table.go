@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// shards is the number of parts of a door's memory, each under a lock of its own. The upper bits of a tenant's hash
-// choose the part, so all that is known of a tenant is under one lock.
+// shards is the number of parts of a rate limiter's memory, each under a lock of its own. The upper bits of a tenant's
+// hash choose the part, so all that is known of a tenant is under one lock.
 const (
 	shards    = 64
 	shardBits = 6
 )
 
-// A shard is what a door knows of a part of its tenants.
+// A shard is what a rate limiter knows of a part of its tenants.
 type shard struct {
 	mu      sync.Mutex
-	rates   table // of quotas with a time: when the quota is whole again, in nanoseconds since the door's beginning
+	rates   table // of quotas with a time: when the quota is whole again, in nanoseconds since the rate limiter's beginning
 	holds   table // of concurrent quotas: requests under way
 	repeats repeats
 	back    [64]total // see given

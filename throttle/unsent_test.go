@@ -26,11 +26,11 @@ func announced(t *testing.T, h http.Handler, do string, bytes int64, sent int) i
 	return w.Code
 }
 
-// Law: a body costs what was read of it, and not what it announced. Else one line of a stranger would shut the door for
-// all that share its address.
+// Law: a body costs what was read of it, and not what it announced. Else one line of a stranger would shut the rate
+// limiter for all that share its address.
 func TestLawABodyThatIsNotSentCostsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
 		h := d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if code, err := strconv.Atoi(r.Header.Get("Do")); err == nil {
 				w.WriteHeader(code)
@@ -54,7 +54,7 @@ func TestLawABodyThatIsNotSentCostsNothing(t *testing.T) {
 // Law: a refund never lets a tenant have more than it would have without the request.
 func TestLawWhatIsNotSentGivesNoMore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		d := newDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
+		d := newLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}}})
 		release := make(chan struct{})
 		h := d.Serve(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Do") == "hold" {
@@ -74,21 +74,21 @@ func TestLawWhatIsNotSentGivesNoMore(t *testing.T) {
 
 // Law: a refund never lets a tenant have more, whatever others have got back while its request was under way.
 func TestLawNoRefundIsTooLarge(t *testing.T) {
-	for name, largest := range map[string]func(t *testing.T, d *throttle.Door){
-		"void": func(t *testing.T, d *throttle.Door) {
+	for name, largest := range map[string]func(t *testing.T, d *throttle.RateLimiter){
+		"void": func(t *testing.T, d *throttle.RateLimiter) {
 			p, x := ask(t, d, throttle.Call{Tenant: "a", Bytes: math.MaxInt64})
 			if p == nil {
 				t.Fatal(x)
 			}
 			p.End(throttle.Void)
 		},
-		"not sent": func(t *testing.T, d *throttle.Door) {
+		"not sent": func(t *testing.T, d *throttle.RateLimiter) {
 			want(t, "a body of many years", announced(t, d.Serve(http.HandlerFunc(said)), "413", math.MaxInt64, 0), 413)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				d := newDoor(t, throttle.Config{
+				d := newLimiter(t, throttle.Config{
 					Tenant: func(*http.Request) string { return "a" },
 					Quotas: []throttle.Quota{{Name: "body", Amount: 1000, Per: 10 * time.Second, Unit: throttle.Bytes}},
 				})

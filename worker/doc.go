@@ -60,9 +60,9 @@
 //     runs, for StuckAfter at most, the worker receives only messages that the store hands over as they are sent.
 //   - Messages for one document that are in hand together are folded in one read-modify-write. One worker doesn't race
 //     with itself: a document has one fold at a time.
-//   - Messages of one key that take turns (handlers.InTurn) run one after the other, under a turn that no other process
-//     has. Their deliveries end after the turn does. Those that have to wait are handed back: after 250 ms at first,
-//     and then after more.
+//   - Messages of one key that take turns (handlers.OneAtATime) run one after the other, under a turn that no other
+//     process has. Their deliveries end after the turn does. Those that have to wait are handed back: after 250 ms at
+//     first, and then after more.
 //   - The user's code may return, panic, end its goroutine or never return. Each ends in a verdict for its message
 //     alone. A handler that hangs is given up, and so is code that decodes a message or finds its key. Its message is
 //     poison after the third time. Messages that were received or folded with it are handed back. As many handlers may

@@ -274,7 +274,7 @@ func newBook(t testing.TB, s *storage.Store, runs *sync.Map, die func()) *book {
 	b := &book{}
 	b.World = worldtest.NewBare(t, s, handlers.Config{}, channel.Command[entry]("entries"))
 	handlers.Turns(b.Registry, "entries", handlers.TurnConfig{Halt: true, TTL: 3 * time.Second})
-	handlers.InTurn(b.Registry, "entries", func(e entry) string {
+	handlers.OneAtATime(b.Registry, "entries", func(e entry) string {
 		switch e.Note {
 		case "key kills":
 			die()
@@ -316,7 +316,7 @@ func (b *book) put(t testing.TB, e entry) {
 
 // A message that is given up without its handler halts its key, where its body tells the key. Where the key can't be
 // known the log says so, and no key is halted.
-func TestLawInTurnAMessageGivenUpWithoutItsHandler(t *testing.T) {
+func TestLawOneAtATimeAMessageGivenUpWithoutItsHandler(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		note, key string
@@ -356,7 +356,7 @@ func TestLawInTurnAMessageGivenUpWithoutItsHandler(t *testing.T) {
 
 // A message whose turn can't be written doesn't go to the poison queue, whoever has given it up: its key would not be
 // halted.
-func TestLawInTurnNothingIsPoisonedUntilItsTurnIsWritten(t *testing.T) {
+func TestLawOneAtATimeNothingIsPoisonedUntilItsTurnIsWritten(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		var away atomic.Bool
 		var first sync.Once
@@ -383,7 +383,7 @@ func TestLawInTurnNothingIsPoisonedUntilItsTurnIsWritten(t *testing.T) {
 
 // A message whose handler hangs is given up while it holds its turn. Its key is halted, although its process dies
 // before the handler ends.
-func TestLawInTurnAHangThatIsGivenUpHalts(t *testing.T) {
+func TestLawOneAtATimeAHangThatIsGivenUpHalts(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		handle := func(_ context.Context, e visit) error {
 			if e.N == 1 {

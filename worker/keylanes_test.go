@@ -24,13 +24,13 @@ func wantNonePassed(t *testing.T, log *worldtest.Log) {
 
 // A message that failed comes again behind the backlog of its priority. The others of its key, in one without a
 // backlog, wait for it.
-func TestLawInTurnABacklogOfALaneIsWaitedFor(t *testing.T) {
+func TestLawOneAtATimeABacklogOfALaneIsWaitedFor(t *testing.T) {
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		log := worldtest.NewLog()
 		var runs []int
 		w := worldtest.NewBare(t, s, handlers.Config{Logger: slog.New(log)}, channel.Command[visit]("visits"), channel.Priorities("visits"))
 		failed := false
-		handlers.InTurn(w.Registry, "visits", func(e visit) string { return e.Key }, func(_ context.Context, e visit) error {
+		handlers.OneAtATime(w.Registry, "visits", func(e visit) string { return e.Key }, func(_ context.Context, e visit) error {
 			if e.Key != "a" {
 				time.Sleep(long)
 				return nil

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// BenchmarkInTurn drains messages by a reaction, and by one that runs in turn, of one key and of many.
-func BenchmarkInTurn(b *testing.B) {
+// BenchmarkOneAtATime drains messages by a reaction, and by one that runs in turn, of one key and of many.
+func BenchmarkOneAtATime(b *testing.B) {
 	for _, keys := range []int{0, 1, 100, 1000} {
 		name := fmt.Sprint("keys=", keys)
 		if keys == 0 {
@@ -34,7 +34,7 @@ func BenchmarkInTurn(b *testing.B) {
 			if keys == 0 {
 				handlers.React(w.Registry, "noops", f)
 			} else {
-				handlers.InTurn(w.Registry, "noops", func(m noop) string { return fmt.Sprint(m.N % keys) }, f)
+				handlers.OneAtATime(w.Registry, "noops", func(m noop) string { return fmt.Sprint(m.N % keys) }, f)
 			}
 			for sent := 0; sent < b.N; {
 				batch := make([]noop, min(1000, b.N-sent))

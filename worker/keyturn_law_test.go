@@ -28,7 +28,7 @@ func virtually(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 }
 
 // Whatever a handler does, its message alone fails, and the next goes on.
-func TestLawInTurnPanicAndGoexit(t *testing.T) {
+func TestLawOneAtATimePanicAndGoexit(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(_ context.Context, e visit) error {
 			switch e.N {
@@ -49,7 +49,7 @@ func TestLawInTurnPanicAndGoexit(t *testing.T) {
 }
 
 // A handler that hangs keeps its turn until it ends, although its message is given up. Other keys go on.
-func TestLawInTurnAHangKeepsItsTurn(t *testing.T) {
+func TestLawOneAtATimeAHangKeepsItsTurn(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		hung := true
 		handle := func(_ context.Context, e visit) error {
@@ -79,7 +79,7 @@ func TestLawInTurnAHangKeepsItsTurn(t *testing.T) {
 
 // A poisoned message halts its key, and no other, where the configuration says so. Sent back and done, it lets the
 // others go on; an operator can let them go past it.
-func TestLawInTurnHalts(t *testing.T) {
+func TestLawOneAtATimeHalts(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		closed := true
@@ -117,7 +117,7 @@ func TestLawInTurnHalts(t *testing.T) {
 }
 
 // A message that should come first and never comes back is waited for, as long as the configuration says. That is told.
-func TestLawInTurnPatienceEnds(t *testing.T) {
+func TestLawOneAtATimePatienceEnds(t *testing.T) {
 	t.Parallel()
 	for name, halt := range map[string]bool{"skip": false, "halt": true} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func loseFirst(t *testing.T, s *storage.Store) {
 }
 
 // A key that a message can't have, or whose function panics, is that message's fault alone. Hostile keys are keys.
-func TestLawInTurnKeys(t *testing.T) {
+func TestLawOneAtATimeKeys(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(context.Context, visit) error { return nil })
 		bad := []string{"", "\x00", "a\nb", strings.Repeat("k", 257)}
@@ -200,7 +200,7 @@ func TestLawInTurnKeys(t *testing.T) {
 }
 
 // The turn of a handler that still runs is taken away. Its context ends, and no attempt is spent.
-func TestLawInTurnALostTurnEndsTheContext(t *testing.T) {
+func TestLawOneAtATimeALostTurnEndsTheContext(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		var first atomic.Bool
 		first.Store(true)
@@ -229,7 +229,7 @@ func TestLawInTurnALostTurnEndsTheContext(t *testing.T) {
 }
 
 // Messages of one key that are in hand together take about two requests for their turn, not two each.
-func TestLawInTurnTwoRequestsForAGroup(t *testing.T) {
+func TestLawOneAtATimeTwoRequestsForAGroup(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		handle := func(context.Context, visit) error { return nil }
@@ -254,7 +254,7 @@ func TestLawInTurnTwoRequestsForAGroup(t *testing.T) {
 
 // A worker dies in its nth storage call, for every n. Another one finishes: every message has run, none beside another,
 // and none is poisoned.
-func TestLawInTurnCrashAfterEveryCall(t *testing.T) {
+func TestLawOneAtATimeCrashAfterEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, moment := range []storagetest.Moment{storagetest.BeforeEffect, storagetest.AfterEffect} {
 		t.Run(fmt.Sprint(moment), func(t *testing.T) {
@@ -313,7 +313,7 @@ func turnTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Momen
 }
 
 // A message that failed keeps its place until it comes again, however long the delay of its retry is.
-func TestLawInTurnALongRetryKeepsItsPlace(t *testing.T) {
+func TestLawOneAtATimeALongRetryKeepsItsPlace(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		failed := false
 		x := newStreet(t, s, nil, handlers.TurnConfig{Halt: true}, func(_ context.Context, e visit) error {

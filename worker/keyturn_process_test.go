@@ -51,7 +51,7 @@ func child(path string) int {
 	}
 	r := handlers.NewRegistry(channels, handlers.Config{})
 	handlers.Turns(r, "visits", handlers.TurnConfig{TTL: 3 * time.Second})
-	handlers.InTurn(r, "visits", func(v visit) string { return v.Key }, func(ctx context.Context, v visit) error {
+	handlers.OneAtATime(r, "visits", func(v visit) string { return v.Key }, func(ctx context.Context, v visit) error {
 		fmt.Println("begin", v.N, handlers.Fence(ctx))
 		pause := time.NewTimer(50 * time.Millisecond)
 		defer pause.Stop()
@@ -201,7 +201,7 @@ func (c *crowd) stop(cmd *exec.Cmd) {
 
 // The holder of a key's turn is killed, and the next one stands still for longer than its turn lasts, and goes on. Each
 // time another process takes over with a larger fence, and all messages are handled.
-func TestLawInTurnProcessesThatAreKilledAndStopped(t *testing.T) {
+func TestLawOneAtATimeProcessesThatAreKilledAndStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for TTLs to pass")
 	}

@@ -49,7 +49,7 @@ func newStreet(t testing.TB, s *storage.Store, of *street, cfg handlers.TurnConf
 	}
 	p := &street{log: x.log}
 	p.World = worldtest.NewBare(t, s, handlers.Config{Logger: slog.New(x.log)}, channel.Command[visit]("visits"))
-	handlers.InTurn(p.Registry, "visits", func(e visit) string { return e.Key }, func(ctx context.Context, e visit) error {
+	handlers.OneAtATime(p.Registry, "visits", func(e visit) string { return e.Key }, func(ctx context.Context, e visit) error {
 		x.mu.Lock()
 		x.running[e.Key]++
 		x.most[e.Key] = max(x.most[e.Key], x.running[e.Key])
@@ -116,7 +116,7 @@ func numbered(key string, n int) (all []visit) {
 }
 
 // Messages of one key run one after the other, in the order of their arrival. Those of other keys run meanwhile.
-func TestLawInTurnOneAfterTheOther(t *testing.T) {
+func TestLawOneAtATimeOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(context.Context, visit) error { time.Sleep(time.Second); return nil })
@@ -140,7 +140,7 @@ func TestLawInTurnOneAfterTheOther(t *testing.T) {
 
 // Several workers never run two messages of a key at the same time. Nothing is lost, nothing is poisoned, and a message
 // that waits spends no attempt.
-func TestLawInTurnOneAtATime(t *testing.T) {
+func TestLawOneAtATimeOneAtATime(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		handle := func(ctx context.Context, e visit) error {
@@ -177,7 +177,7 @@ func TestLawInTurnOneAtATime(t *testing.T) {
 }
 
 // A message that failed keeps its place, and other keys go on.
-func TestLawInTurnAFailedMessageKeepsItsPlace(t *testing.T) {
+func TestLawOneAtATimeAFailedMessageKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(ctx context.Context, e visit) error {
@@ -203,7 +203,7 @@ func TestLawInTurnAFailedMessageKeepsItsPlace(t *testing.T) {
 }
 
 // A message that goes to the poison queue is skipped, and the next goes on. Sent back, it takes its turn.
-func TestLawInTurnSkips(t *testing.T) {
+func TestLawOneAtATimeSkips(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		closed := true

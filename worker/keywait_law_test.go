@@ -36,7 +36,7 @@ func wantNoneMissed(t *testing.T, log *worldtest.Log) {
 }
 
 // A pause of the queue doesn't use up the patience of a key, however long it is and how many messages come meanwhile.
-func TestLawInTurnAPauseIsNotWaitedFor(t *testing.T) {
+func TestLawOneAtATimeAPauseIsNotWaitedFor(t *testing.T) {
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		failed := 0
 		x := newStreet(t, s, nil, cfg, func(_ context.Context, e visit) error {
@@ -67,7 +67,7 @@ func TestLawInTurnAPauseIsNotWaitedFor(t *testing.T) {
 
 // A message that failed comes again behind a long backlog. The others of its key, which stand in that backlog, wait for
 // it.
-func TestLawInTurnABacklogIsNotWaitedFor(t *testing.T) {
+func TestLawOneAtATimeABacklogIsNotWaitedFor(t *testing.T) {
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		failed := false
 		x := newStreet(t, s, nil, cfg, func(_ context.Context, e visit) error {
@@ -119,7 +119,7 @@ func TestLawInOrderAPauseIsNoGap(t *testing.T) {
 }
 
 // The messages that wait behind a halt cost each some requests an hour.
-func TestLawInTurnAHaltedKeyCostsLittle(t *testing.T) {
+func TestLawOneAtATimeAHaltedKeyCostsLittle(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		const many = 40
 		var calls storagetest.Calls
@@ -154,7 +154,7 @@ func TestLawInTurnAHaltedKeyCostsLittle(t *testing.T) {
 }
 
 // After a release the others come within as long as the key was halted, or a minute, and 30 minutes at most.
-func TestLawInTurnAReleasedKeyGoesOn(t *testing.T) {
+func TestLawOneAtATimeAReleasedKeyGoesOn(t *testing.T) {
 	t.Parallel()
 	for halted, want := range map[time.Duration]time.Duration{10 * time.Second: 70 * time.Second, 3 * time.Minute: 3 * time.Minute, 5 * time.Hour: 31 * time.Minute} {
 		t.Run(halted.String(), func(t *testing.T) {

@@ -44,7 +44,7 @@ func toPoison(op storagetest.Op) bool { return strings.Contains(op.Resource, "po
 
 // A call of unknown outcome isn't made again because its turn was lost meanwhile, or could not be ended: its message
 // goes to the poison queue, in turn and in order. The next one goes on when its patience is out, or before.
-func TestLawInTurnAnUnknownOutcomeOutlivesItsTurn(t *testing.T) {
+func TestLawOneAtATimeAnUnknownOutcomeOutlivesItsTurn(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
 		for _, ordered := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestLawInTurnAnUnknownOutcomeOutlivesItsTurn(t *testing.T) {
 
 // A message that its key waits for, or that has halted its key, isn't deleted before its turn knows that it is done:
 // else the others would wait for it in vain.
-func TestLawInTurnNobodyWaitsForWhatIsDone(t *testing.T) {
+func TestLawOneAtATimeNobodyWaitsForWhatIsDone(t *testing.T) {
 	t.Parallel()
 	for _, halted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("it has halted the key: %v", halted), func(t *testing.T) {

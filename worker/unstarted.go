@@ -21,8 +21,8 @@ const unstartedMost = time.Minute
 // no attempt. A rewrite costs less than to renew a message for another minute, and the room is small afterwards, so
 // that the messages don't come back to wait here.
 //
-// All that waits goes, in its order. One thing stays: by InTurn, the messages of a key run in the order in which one
-// worker takes them. So only the one goes that the others of its key wait for.
+// All that waits goes, in its order. One thing stays: by OneAtATime, the messages of a key run in the order in which
+// one worker takes them. So only the one goes that the others of its key wait for.
 type unstarted struct {
 	hand  *hand
 	last  time.Time // look, that found something

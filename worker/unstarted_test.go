@@ -67,7 +67,7 @@ func TestLawInOrderAnEventInAnotherWorkersHandIsNoGap(t *testing.T) {
 }
 
 // A message that failed and came again is handed back, too, because the others of its key wait for it.
-func TestLawInTurnAFailedMessageInAnotherWorkersHandIsWaitedFor(t *testing.T) {
+func TestLawOneAtATimeAFailedMessageInAnotherWorkersHandIsWaitedFor(t *testing.T) {
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		failed := false
 		handle := func(_ context.Context, e visit) error {
@@ -104,7 +104,7 @@ func TestLawInTurnAFailedMessageInAnotherWorkersHandIsWaitedFor(t *testing.T) {
 
 // One worker alone runs the messages of a key in the order of their arrival, even where it holds some of them for long
 // and others are in the queue.
-func TestLawInTurnOneWorkerKeepsTheOrderWhenHandlersBecomeSlow(t *testing.T) {
+func TestLawOneAtATimeOneWorkerKeepsTheOrderWhenHandlersBecomeSlow(t *testing.T) {
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		x := newStreet(t, s, nil, handlers.TurnConfig{}, func(_ context.Context, e visit) error {
 			if e.Key[0] == 'k' {

@@ -157,7 +157,7 @@ func TestTooManyReservations(t *testing.T) {
 		t.Errorf("got %d, want %d", got, want)
 	}
 	_, metrics := boottest.Get(t, url+"/metrics")
-	for _, want := range []string{`millrace_throttle_accepted_total{door="per-mail"} 3`, `millrace_throttle_refused_total{door="per-address",quota="per-address"} 1`} {
+	for _, want := range []string{`millrace_throttle_accepted_total{limiter="per-mail"} 3`, `millrace_throttle_refused_total{limiter="per-address",quota="per-address"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics don't have %s", want)
 		}

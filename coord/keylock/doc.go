@@ -1,5 +1,5 @@
 // Package keylock lets work of one key run in one process at a time, on any *storage.Store, for very many keys. Workers
-// use it for handlers.InTurn. Programs use package coord/lease, or handlers.InTurn itself.
+// use it for handlers.OneAtATime. Programs use package coord/lease, or handlers.OneAtATime itself.
 //
 //	turns, err := keylock.New(store, "sync", keylock.Config{})
 //	t, err := turns.Take(ctx, "shop-7", nil) // ErrHeld: another process has it

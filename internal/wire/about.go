@@ -24,7 +24,7 @@ type Handled struct {
 
 	Clock bool // the fold reads the clock: repeated later, it may decide otherwise
 	Once  bool // a reaction that notes each message, see handlers.ReactOnce
-	Turns bool // a reaction that runs once at a time for each key, see handlers.InTurn
+	Turns bool // a reaction that runs once at a time for each key, see handlers.OneAtATime
 
 	// Unrecorded reports that the collection keeps no record of a message, see values.Config.Idempotent. It is nil for a
 	// reaction, and true for a message on which that function fails.

@@ -22,7 +22,7 @@ func otherLanes() []mutant {
 			old:  "(waited < patience || !t.emptied(ctx, s, w)):",
 			new:  "waited < patience:",
 			by:   "worker",
-			test: "TestLawInTurnABacklogOfALaneIsWaitedFor",
+			test: "TestLawOneAtATimeABacklogOfALaneIsWaitedFor",
 		},
 		{
 			name: "a message that is moved between lanes is given up",
@@ -98,7 +98,7 @@ func handBacks() []mutant {
 			old:  "				awaited[m] = first(m.envelope.ID)\n",
 			new:  "				awaited[m] = first == nil\n",
 			by:   "worker",
-			test: "TestLawInTurnAFailedMessageInAnotherWorkersHandIsWaitedFor",
+			test: "TestLawOneAtATimeAFailedMessageInAnotherWorkersHandIsWaitedFor",
 		},
 		{
 			name: "a worker hands back messages whose order it keeps",
@@ -106,7 +106,7 @@ func handBacks() []mutant {
 			old:  "	return !inTurn || ",
 			new:  "	return true || inTurn && ",
 			by:   "worker",
-			test: "TestLawInTurnOneWorkerKeepsTheOrderWhenHandlersBecomeSlow",
+			test: "TestLawOneAtATimeOneWorkerKeepsTheOrderWhenHandlersBecomeSlow",
 		},
 		{
 			name: "messages that were handed back come back to wait",

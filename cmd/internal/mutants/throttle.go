@@ -1,6 +1,6 @@
 package main
 
-// deferrals are breaks of what a door defers by its backlog.
+// deferrals are breaks of what a rate limiter defers by its backlog.
 func deferrals() []mutant {
 	return []mutant{
 		{
@@ -21,7 +21,7 @@ func deferrals() []mutant {
 		},
 		{
 			name: "a repeat gets ahead of what a backlog defers",
-			file: "throttle/door.go",
+			file: "throttle/limiter.go",
 			old:  "		p.late = max(p.late, d.pressure.later.follow(now))\n",
 			new:  "",
 			by:   "throttle",

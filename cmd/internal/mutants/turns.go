@@ -88,7 +88,7 @@ func turnRows() []mutant {
 			old:  "m.Message == w.witness.Message && m.Deliveries > w.witness.Deliveries",
 			new:  "m.Deliveries > 0",
 			by:   "worker",
-			test: "TestLawInTurnABacklogIsNotWaitedFor",
+			test: "TestLawOneAtATimeABacklogIsNotWaitedFor",
 		},
 		{
 			name: "a copy of a message that waits counts as patience",
@@ -163,7 +163,7 @@ func turnHandlers() []mutant {
 	}
 }
 
-// turnReactions are breaks of the laws of handlers.InTurn.
+// turnReactions are breaks of the laws of handlers.OneAtATime.
 func turnReactions() []mutant {
 	return []mutant{
 		{
@@ -180,7 +180,7 @@ func turnReactions() []mutant {
 			old:  "		s.Wait(id, after, d.number())\n		t.held = behind(s.First.After)\n",
 			new:  "",
 			by:   "worker",
-			test: "TestLawInTurnAFailedMessageKeepsItsPlace",
+			test: "TestLawOneAtATimeAFailedMessageKeepsItsPlace",
 		},
 		{
 			name: "a handler that hangs gives its turn away",
@@ -188,7 +188,7 @@ func turnReactions() []mutant {
 			old:  "	if len(t.hangs) > 0 {\n",
 			new:  "	if false {\n",
 			by:   "worker",
-			test: "TestLawInTurnAHangKeepsItsTurn",
+			test: "TestLawOneAtATimeAHangKeepsItsTurn",
 		},
 		{
 			name: "a message that waits for its turn spends an attempt",
@@ -196,7 +196,7 @@ func turnReactions() []mutant {
 			old:  "	return &LaterError{After: most, Reason: reason, wait: why}\n",
 			new:  "	return fmt.Errorf(\"%s: %s, %v\", why, reason, most)\n",
 			by:   "worker",
-			test: "TestLawInTurnOneAtATime",
+			test: "TestLawOneAtATimeOneAtATime",
 		},
 		{
 			name: "others go past a poisoned message that halts its key",
@@ -204,7 +204,7 @@ func turnReactions() []mutant {
 			old:  "	case o.Err == nil || poisoned && !t.of.cfg.Halt:\n",
 			new:  "	case o.Err == nil || poisoned:\n",
 			by:   "worker",
-			test: "TestLawInTurnHalts",
+			test: "TestLawOneAtATimeHalts",
 		},
 		{
 			name: "a key waits for ever for a message that is gone",
@@ -212,7 +212,7 @@ func turnReactions() []mutant {
 			old:  "!t.of.ordered && (waited < patience ||",
 			new:  "!t.of.ordered && (waited < patience*1000 ||",
 			by:   "worker",
-			test: "TestLawInTurnPatienceEnds",
+			test: "TestLawOneAtATimePatienceEnds",
 		},
 		{
 			name: "others go past a message as soon as their patience is out after a pause",
@@ -220,7 +220,7 @@ func turnReactions() []mutant {
 			old:  "	waited := w.Count(s, patience/leastRounds, waiters(ds)...)\n",
 			new:  "	waited := w.Seen() + 0*w.Count(s, patience/leastRounds, waiters(ds)...)\n",
 			by:   "worker",
-			test: "TestLawInTurnAPauseIsNotWaitedFor",
+			test: "TestLawOneAtATimeAPauseIsNotWaitedFor",
 		},
 		{
 			name: "messages behind a halt are looked at each minute for ever",
@@ -228,7 +228,7 @@ func turnReactions() []mutant {
 			old:  "min(max(seen, haltedLeast), haltedMost)",
 			new:  "min(max(0*seen, haltedLeast), haltedMost)",
 			by:   "worker",
-			test: "TestLawInTurnAHaltedKeyCostsLittle",
+			test: "TestLawOneAtATimeAHaltedKeyCostsLittle",
 		},
 		{
 			name: "an event is deleted before it is noted as done",
@@ -266,7 +266,7 @@ func turnsOfGivenUp() []mutant {
 			old:  "	if poisoned || o.Err == nil && r.turn.Awaited(m.delivery) {\n",
 			new:  "	if !poisoned && o.Err == nil && r.turn.Awaited(m.delivery) {\n",
 			by:   "worker",
-			test: "TestLawInTurnNothingIsPoisonedUntilItsTurnIsWritten",
+			test: "TestLawOneAtATimeNothingIsPoisonedUntilItsTurnIsWritten",
 		},
 		{
 			name: "the key of a message that kills its workers isn't looked for",
@@ -274,7 +274,7 @@ func turnsOfGivenUp() []mutant {
 			old:  " || handlers.KeyInBody(o.registry, o.queue, m.envelope.Kind)\n",
 			new:  "\n",
 			by:   "worker",
-			test: "TestLawInTurnAMessageGivenUpWithoutItsHandler",
+			test: "TestLawOneAtATimeAMessageGivenUpWithoutItsHandler",
 		},
 		{
 			name: "a copy of an event that is done halts its value object",
@@ -290,7 +290,7 @@ func turnsOfGivenUp() []mutant {
 			old:  "		err := t.turn.Save(ctx, t.state) ",
 			new:  "		err := context.Cause(context.WithoutCancel(ctx)) ",
 			by:   "worker",
-			test: "TestLawInTurnAHangThatIsGivenUpHalts",
+			test: "TestLawOneAtATimeAHangThatIsGivenUpHalts",
 		},
 	}
 }
@@ -304,7 +304,7 @@ func turnsInDoubt() []mutant {
 			old:  "	if !Judge(o.Err).OutcomeUnknown() {\n",
 			new:  "	if true {\n",
 			by:   "worker",
-			test: "TestLawInTurnAnUnknownOutcomeOutlivesItsTurn",
+			test: "TestLawOneAtATimeAnUnknownOutcomeOutlivesItsTurn",
 		},
 		{
 			name: "an unknown outcome waits until its turn is written",
@@ -312,7 +312,7 @@ func turnsInDoubt() []mutant {
 			old:  "			if !isUnknown(r.outcomes[m].Err) { ",
 			new:  "			if true { ",
 			by:   "worker",
-			test: "TestLawInTurnAnUnknownOutcomeOutlivesItsTurn",
+			test: "TestLawOneAtATimeAnUnknownOutcomeOutlivesItsTurn",
 		},
 		{
 			name: "a key waits for a message that is done",
@@ -320,7 +320,7 @@ func turnsInDoubt() []mutant {
 			old:  " || s.IsFirst(id) || s.IsHalt(id)\n",
 			new:  " || s.IsHalt(id)\n",
 			by:   "worker",
-			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
+			test: "TestLawOneAtATimeNobodyWaitsForWhatIsDone",
 		},
 		{
 			name: "a message that is done halts its key for ever",
@@ -328,7 +328,7 @@ func turnsInDoubt() []mutant {
 			old:  " || s.IsFirst(id) || s.IsHalt(id)\n",
 			new:  " || s.IsFirst(id)\n",
 			by:   "worker",
-			test: "TestLawInTurnNobodyWaitsForWhatIsDone",
+			test: "TestLawOneAtATimeNobodyWaitsForWhatIsDone",
 		},
 		{
 			name: "a number makes a turn's row unreadable",

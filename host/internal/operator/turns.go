@@ -50,7 +50,7 @@ func turnVerbs() []*verb {
 				listing("keys", "keys")(set, o)
 				set.BoolVar(&o.all, "all", false, "also keys that are free")
 			},
-			more: "It is for queues with handlers.InTurn or handlers.ReactInOrder. STATE is halted, gap (an event waits for one that has not come),\n" +
+			more: "It is for queues with handlers.OneAtATime or handlers.ReactInOrder. STATE is halted, gap (an event waits for one that has not come),\n" +
 				"waiting (a message comes first, and is tried again), held (a process handles one), or free. The holder may have died: then others\n" +
 				"take over. SKIPPED counts the messages that others went past. Keys may be personal."},
 		{name: "turns release", args: "QUEUE KEY", least: 2, most: 2, about: "let the messages of a key go on", store: true, before: checkTurn, run: turnsRelease, check: checkRelease,

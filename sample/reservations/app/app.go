@@ -193,7 +193,7 @@ func months() host.Rebuild {
 func (p *program) web(a *host.App) (http.Handler, error) {
 	now := p.live.Now()
 	s, err := site.New(a.Channels, site.Config{Now: p.now, Logger: a.Log, Stopping: a.Stopping, Seats: *p.seats, Season: p.season,
-		PerAddress: now.PerAddress, PerMail: now.PerMail, Proxies: *p.proxies, Door: throttle.Config{Metrics: a.Metrics}})
+		PerAddress: now.PerAddress, PerMail: now.PerMail, Proxies: *p.proxies, RateLimiter: throttle.Config{Metrics: a.Metrics}})
 	if err != nil {
 		return nil, err
 	}

@@ -93,13 +93,13 @@ func (s *site) book(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		}
 		return s.refuse(w, r, in, &problem{Status: http.StatusForbidden, Detail: sentence})
 	}
-	entry, err := s.doors.admit(ctx, r, m)
+	entry, err := s.limiters.admit(ctx, r, m)
 	if x, ok := errors.AsType[*refused](err); ok {
 		if wantsJSON(r) {
-			x.door.ServeHTTP(w, r)
+			x.limiter.ServeHTTP(w, r)
 			return nil
 		}
-		x.door.SetFields(w.Header())
+		x.limiter.SetFields(w.Header())
 		return s.refuse(w, r, in, x.problem)
 	}
 	defer entry.end(throttle.Spent)

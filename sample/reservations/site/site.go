@@ -70,12 +70,13 @@ type Config struct {
 	// operator, or, where Proxies is 0, from a proxy that everybody uses. Defaults to no limit.
 	PerAddress, PerMail int
 
-	// Proxies is the number of proxies before the server that add to X-Forwarded-For; see throttle.Address. Defaults to 0.
+	// Proxies is the number of proxies before the server that add to X-Forwarded-For; see throttle.Address. Defaults to
+	// 0.
 	Proxies int
 
-	// Door has the metrics and the key of the doors that keep these limits. Its other fields are not used. Defaults to
-	// none.
-	Door throttle.Config
+	// RateLimiter has the metrics and the key of the rate limiters that keep these limits. Its other fields are not
+	// used. Defaults to none.
+	RateLimiter throttle.Config
 
 	// Timeout bounds how long a request may wait for the store; then it gets a 503. An event stream that has begun
 	// has its own bound. Defaults to 10 seconds.
@@ -85,12 +86,12 @@ type Config struct {
 // A Site is the handler of the site's addresses, all below "/".
 type Site struct {
 	http.Handler
-	doors *doors
+	limiters *limiters
 }
 
 // SetLimits changes Config.PerAddress and Config.PerMail. Earlier requests count on.
 func (s *Site) SetLimits(perAddress, perMail int) error {
-	if err := s.doors.set(perAddress, perMail); err != nil {
+	if err := s.limiters.set(perAddress, perMail); err != nil {
 		return fmt.Errorf("site: %w", err)
 	}
 	return nil
@@ -98,7 +99,7 @@ func (s *Site) SetLimits(perAddress, perMail int) error {
 
 // Asked returns how many requests for a table the limits have let through, and how many they have refused.
 func (s *Site) Asked() (let, refused int64) {
-	return s.doors.counts.let.Load(), s.doors.counts.refused.Load()
+	return s.limiters.counts.let.Load(), s.limiters.counts.refused.Load()
 }
 
 type site struct {
@@ -107,7 +108,7 @@ type site struct {
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 	numbers  *storage.Table // see reservations.Numbered
-	doors    doors
+	limiters limiters
 
 	reader
 	cfg     Config
@@ -145,10 +146,10 @@ func New(channels *channel.Channels, cfg Config) (*Site, error) {
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
 		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
 	}
-	if s.doors, err = newDoors(cfg, knownBy(s.requested)); err != nil {
+	if s.limiters, err = newLimiters(cfg, knownBy(s.requested)); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	return &Site{s.handler(), &s.doors}, nil
+	return &Site{s.handler(), &s.limiters}, nil
 }
 
 func (s *site) handler() http.Handler {

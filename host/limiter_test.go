@@ -23,8 +23,8 @@ type ticket struct {
 func (ticket) Kind() channel.Kind  { return "test.ticket.v1" }
 func (o ticket) MessageID() string { return o.ID }
 
-// behindDoor returns host.Accept behind a door, and the queue of its commands.
-func behindDoor(t *testing.T, cfg throttle.Config) (http.Handler, *storage.Queue) {
+// behindLimiter returns host.Accept behind a rate limiter, and the queue of its commands.
+func behindLimiter(t *testing.T, cfg throttle.Config) (http.Handler, *storage.Queue) {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
@@ -39,18 +39,18 @@ func behindDoor(t *testing.T, cfg throttle.Config) (http.Handler, *storage.Queue
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := throttle.NewDoor("orders", cfg)
+	d, err := throttle.NewRateLimiter("orders", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return d.Serve(host.Accept[ticket](&host.App{Channels: channels, Log: slog.New(slog.DiscardHandler)}, nil)), store.Queue("orders")
 }
 
-// A door before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat is
-// accepted again though nothing is left, and is one more message with the same ID.
+// A rate limiter before host.Accept reads the command's ID from the body, which the handler still gets whole. A repeat
+// is accepted again though nothing is left, and is one more message with the same ID.
 func TestADoorBeforeAccept(t *testing.T) {
 	t.Parallel()
-	h, queue := behindDoor(t, throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
+	h, queue := behindLimiter(t, throttle.Config{ID: throttle.JSONMember("id"), Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour}}})
 	for _, c := range []struct {
 		body string
 		want int
@@ -70,7 +70,7 @@ func TestADoorBeforeAccept(t *testing.T) {
 // A command over a quota with Defer is accepted, and is due when the quota lets it. The answer tells the time.
 func TestADoorDefersACommand(t *testing.T) {
 	t.Parallel()
-	h, queue := behindDoor(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
+	h, queue := behindLimiter(t, throttle.Config{Quotas: []throttle.Quota{{Name: "a", Amount: 1, Per: time.Hour, Defer: 90 * time.Minute}}})
 	began := time.Now()
 	for n, want := range []int{202, 202, 429} {
 		w := httptest.NewRecorder()

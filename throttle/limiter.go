@@ -11,8 +11,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A Door lets requests through, or refuses them. Its methods may be called concurrently.
-type Door struct {
+// A RateLimiter lets requests through, or refuses them. Its methods may be called concurrently.
+type RateLimiter struct {
 	name   string
 	cfg    Config
 	counts counters
@@ -26,22 +26,22 @@ type Door struct {
 	pressure *pressure    // nil for none
 }
 
-// NewDoor returns a door. The name, in lower-case letters, digits and hyphens, stands in metrics, logs and errors. An
-// error says all that is wrong with the name and cfg.
-func NewDoor(name string, cfg Config) (*Door, error) {
-	d := &Door{name: name, start: time.Now()}
+// NewRateLimiter returns a rate limiter. The name, in lower-case letters, digits and hyphens, stands in metrics, logs
+// and errors. An error says all that is wrong with the name and cfg.
+func NewRateLimiter(name string, cfg Config) (*RateLimiter, error) {
+	d := &RateLimiter{name: name, start: time.Now()}
 	for i := range d.seeds {
 		d.seeds[i] = maphash.MakeSeed()
 	}
 	cfg, err := cfg.withDefaults(name)
 	if err == nil {
 		if d.counts, err = newCounters(cfg.Metrics, name); err != nil {
-			return nil, fmt.Errorf("throttle: door %s: %w", name, err)
+			return nil, fmt.Errorf("throttle: rate limiter %s: %w", name, err)
 		}
 	}
 	d.cfg = cfg
 	if err = together(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
-		return nil, fmt.Errorf("throttle: door %s: %w", name, err)
+		return nil, fmt.Errorf("throttle: rate limiter %s: %w", name, err)
 	}
 	d.look = newRule(Quota{Name: "?known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
 	for i := range d.shards {
@@ -57,7 +57,7 @@ func NewDoor(name string, cfg Config) (*Door, error) {
 
 // Set replaces the quotas, as those in [Config], for the requests that come. The use of a quota so far counts on if
 // the new one has the same name, unit and time. On an error, which says all that is wrong, nothing changes.
-func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
+func (d *RateLimiter) Set(quotas []Quota, named map[string][]Quota) error {
 	var fault error
 	if len(named) > 0 && d.cfg.Plan == nil {
 		fault = fmt.Errorf("%w: there are Plans, and Config.Plan is nil; want the plan of a tenant", storage.ErrInvalid)
@@ -79,10 +79,10 @@ func (d *Door) Set(quotas []Quota, named map[string][]Quota) error {
 	return nil
 }
 
-// now is the time since the door's beginning, in nanoseconds. No clock that jumps has a part in it.
-func (d *Door) now() int64 { return int64(time.Since(d.start)) }
+// now is the time since the rate limiter's beginning, in nanoseconds. No clock that jumps has a part in it.
+func (d *RateLimiter) now() int64 { return int64(time.Since(d.start)) }
 
-// A Call is a request as a door sees it.
+// A Call is a request as a rate limiter sees it.
 type Call struct {
 	Tenant string // that it comes from; see Config.Tenant
 	ID     string // which a repeat has as well; may be empty
@@ -92,7 +92,7 @@ type Call struct {
 // Admit asks for the quotas of a request. It returns a Pass, which must be ended, or a *[Refusal]. It takes what is
 // asked for of all quotas or of none. Admit is for handlers that know the tenant only after they have read the
 // request. ctx is for Config.Known.
-func (d *Door) Admit(ctx context.Context, c Call) (p Pass, err error) {
+func (d *RateLimiter) Admit(ctx context.Context, c Call) (p Pass, err error) {
 	if x := d.admit(ctx, &p, d.tenant(c.Tenant), c.ID, c.Bytes); x != nil {
 		return Pass{}, x
 	}
@@ -100,7 +100,7 @@ func (d *Door) Admit(ctx context.Context, c Call) (p Pass, err error) {
 }
 
 // shard returns the part of the memory that has a request's tenant.
-func (d *Door) shard(p *Pass) *shard { return &d.shards[shardOf(p.who.hash)] }
+func (d *RateLimiter) shard(p *Pass) *shard { return &d.shards[shardOf(p.who.hash)] }
 
 func shardOf(who uint64) uint64 { return who >> (64 - shardBits) }
 
@@ -111,15 +111,15 @@ type party struct {
 	address bool
 }
 
-func (d *Door) tenant(name string) party {
+func (d *RateLimiter) tenant(name string) party {
 	return party{hash: maphash.String(d.seeds[0], name), name: name}
 }
 
-func (d *Door) address(name string) party {
+func (d *RateLimiter) address(name string) party {
 	return party{hash: maphash.String(d.seeds[1], name), name: name, address: true}
 }
 
-func (d *Door) planOf(p party) *plan {
+func (d *RateLimiter) planOf(p party) *plan {
 	all := d.plans.Load()
 	if len(all.named) == 0 {
 		return all.all
@@ -131,8 +131,8 @@ func (d *Door) planOf(p party) *plan {
 }
 
 // admit makes a pass of a zero Pass, or says why not.
-func (d *Door) admit(ctx context.Context, p *Pass, who party, id string, bytes int64) *Refusal {
-	p.door, p.plan, p.who, p.bytes = d, d.planOf(who), who, max(bytes, 0)
+func (d *RateLimiter) admit(ctx context.Context, p *Pass, who party, id string, bytes int64) *Refusal {
+	p.limiter, p.plan, p.who, p.bytes = d, d.planOf(who), who, max(bytes, 0)
 	if id != "" && len(id) <= maxID {
 		p.id = max(1, maphash.String(d.seeds[2], id)^who.hash)
 	}
@@ -158,7 +158,7 @@ func (d *Door) admit(ctx context.Context, p *Pass, who party, id string, bytes i
 }
 
 // ask takes all that a request asks for, or says why not.
-func (d *Door) ask(p *Pass) *Refusal {
+func (d *RateLimiter) ask(p *Pass) *Refusal {
 	s := d.shard(p)
 	if p.id != 0 {
 		s.mu.Lock()
@@ -195,7 +195,7 @@ func (d *Door) ask(p *Pass) *Refusal {
 }
 
 // follow makes the work of a repeat wait for that of the request before it. s.mu is held.
-func (d *Door) follow(s *shard, p *Pass) {
+func (d *RateLimiter) follow(s *shard, p *Pass) {
 	now := d.now()
 	s.follow(p, now)
 	if d.pressure != nil {
@@ -204,7 +204,7 @@ func (d *Door) follow(s *shard, p *Pass) {
 }
 
 // knows asks Config.Known about the ID of a request that is about to be refused.
-func (d *Door) knows(ctx context.Context, p *Pass, id string) bool {
+func (d *RateLimiter) knows(ctx context.Context, p *Pass, id string) bool {
 	if d.cfg.Known == nil || p.id == 0 || p.known {
 		return false // the free repeats of an ID that is known are used up
 	}

@@ -15,40 +15,40 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 )
 
-// doors bound how often somebody may ask for a table. They are asked when the request has been read and is right, so
-// that a typing error costs nothing, and the form comes back as it was filled in.
-type doors struct {
+// rate limiters bound how often somebody may ask for a table. They are asked when the request has been read and is
+// right, so that a typing error costs nothing, and the form comes back as it was filled in.
+type limiters struct {
 	address          func(r *http.Request) string
 	proxies          int
-	addresses, mails *throttle.Door // of IP addresses, and of e-mail addresses
-	counts           *counts        // of their answers
+	addresses, mails *throttle.RateLimiter // of IP addresses, and of e-mail addresses
+	counts           *counts               // of their answers
 }
 
 type counts struct{ let, refused atomic.Int64 }
 
 type known func(ctx context.Context, tenant, id string) (bool, error)
 
-// newDoors returns the doors. One without a limit lets everything through.
-func newDoors(cfg Config, known known) (d doors, err error) {
+// newLimiters returns the rate limiters. One without a limit lets everything through.
+func newLimiters(cfg Config, known known) (d limiters, err error) {
 	d.address, d.proxies, d.counts = throttle.Address(cfg.Proxies), cfg.Proxies, &counts{}
-	c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.Door.Metrics, Key: cfg.Door.Key}
-	if d.addresses, err = throttle.NewDoor(perAddress, c); err != nil {
+	c := throttle.Config{Known: known, Logger: cfg.Logger, Metrics: cfg.RateLimiter.Metrics, Key: cfg.RateLimiter.Key}
+	if d.addresses, err = throttle.NewRateLimiter(perAddress, c); err != nil {
 		return d, err
 	}
-	if d.mails, err = throttle.NewDoor(perMail, c); err != nil {
+	if d.mails, err = throttle.NewRateLimiter(perMail, c); err != nil {
 		return d, err
 	}
 	return d, d.set(cfg.PerAddress, cfg.PerMail)
 }
 
-// The names of the doors, and of their quotas.
+// The names of the rate limiters, and of their quotas.
 const (
 	perAddress = "per-address"
 	perMail    = "per-mail"
 )
 
 // set changes the limits. 0 is none.
-func (d *doors) set(addresses, mails int) error {
+func (d *limiters) set(addresses, mails int) error {
 	return errors.Join(d.addresses.Set(quotas(perAddress, addresses, time.Minute), nil), d.mails.Set(quotas(perMail, mails, time.Hour), nil))
 }
 
@@ -59,7 +59,7 @@ func quotas(name string, most int, per time.Duration) []throttle.Quota {
 	return []throttle.Quota{{Name: name, Amount: int64(most), Per: per}}
 }
 
-// An entry is a request that the doors have let through.
+// An entry is a request that the rate limiters have let through.
 type entry struct{ address, mail throttle.Pass }
 
 // end ends the request.
@@ -68,8 +68,8 @@ func (e *entry) end(how throttle.Ending) {
 	e.mail.End(how)
 }
 
-// admit asks both doors, and counts. Its errors are of type *refused.
-func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeReservation) (entry, error) {
+// admit asks both rate limiters, and counts. Its errors are of type *refused.
+func (d *limiters) admit(ctx context.Context, r *http.Request, m reservations.MakeReservation) (entry, error) {
 	e, err := d.ask(ctx, r, m)
 	if err == nil {
 		d.counts.let.Add(1)
@@ -79,7 +79,7 @@ func (d *doors) admit(ctx context.Context, r *http.Request, m reservations.MakeR
 	return e, err
 }
 
-func (d *doors) ask(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
+func (d *limiters) ask(ctx context.Context, r *http.Request, m reservations.MakeReservation) (e entry, err error) {
 	if d.isFromHere(r) {
 		return e, nil
 	}
@@ -95,15 +95,15 @@ func (d *doors) ask(ctx context.Context, r *http.Request, m reservations.MakeRes
 
 // isFromHere reports that a request comes from this machine itself, by the connection alone: anybody can write another
 // address into a header. A request that a proxy on this machine has brought is not from here.
-func (d *doors) isFromHere(r *http.Request) bool {
+func (d *limiters) isFromHere(r *http.Request) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	return err == nil && from.Addr().Unmap().IsLoopback() && (d.proxies == 0 || len(r.Header.Values("X-Forwarded-For")) == 0)
 }
 
-// refused is a problem that a program gets from the door itself.
+// refused is a problem that a program gets from the rate limiter itself.
 type refused struct {
 	*problem
-	door *throttle.Refusal
+	limiter *throttle.Refusal
 }
 
 func refuse(err error, why string) error {
