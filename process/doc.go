@@ -20,8 +20,8 @@
 //	err = orders.Cancel(ctx, "o17", "ada", "the customer called")
 //
 // The verbs are [Do] (an agent), [Ask] (a command that events answer), [Wait], [Sleep], [SleepUntil], [Then] (a pure
-// function), [If], [All], [Any], [Each] and [EachFrom] (an agent for each item), [Split] (a plan for each item), [Sub]
-// and [Pivot]. The methods of [Step] say how long a step may take, and what happens when it fails.
+// function), [If], [All], [Any], [Each] and [EachFrom] (an agent for each item), [Split] (a plan for each item),
+// [Child] and [Pivot]. The methods of [Step] say how long a step may take, and what happens when it fails.
 //
 // An agent is a handler: it may be called again, with the same [Key], and its context ends at the deadline. Its error
 // means another attempt, after a delay; [Refuse] and handlers.Poison mean none. handlers.Retry chooses the delay, and

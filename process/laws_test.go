@@ -92,7 +92,7 @@ func TestPanicMakesStuck(t *testing.T) {
 				func(n note, s string) note { may(); return n.add(s) })
 		},
 		"state of Sub": func(c *crew, p *process.Plan[note], may func()) {
-			process.Sub(p, "x", func(n note) note { may(); return n }, func(p *process.Plan[note]) { c.do(p, "sub") },
+			process.Child(p, "x", func(n note) note { may(); return n }, func(p *process.Plan[note]) { c.do(p, "sub") },
 				func(_, sub note) note { return sub })
 		},
 		"state of Split": func(c *crew, p *process.Plan[note], may func()) {
@@ -100,7 +100,7 @@ func TestPanicMakesStuck(t *testing.T) {
 				func(p *process.Plan[note]) { c.do(p, "part") }, func(n, _ note) note { return n.add("part") })
 		},
 		"then of Sub": func(c *crew, p *process.Plan[note], may func()) {
-			process.Sub(p, "x", func(n note) note { return n }, func(p *process.Plan[note]) { c.do(p, "sub") },
+			process.Child(p, "x", func(n note) note { return n }, func(p *process.Plan[note]) { c.do(p, "sub") },
 				func(_, sub note) note { may(); return sub })
 		},
 		"then of Wait": func(_ *crew, p *process.Plan[note], may func()) {

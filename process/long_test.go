@@ -71,7 +71,7 @@ func TestAgentThatWaitsForMonths(t *testing.T) {
 	each(t, func(c *crew, p *process.Plan[note]) {
 		c.do(p, "a").Forever()
 		process.Each(p, "each", func(note) []string { return numbers(1025) }, func(context.Context, string) (string, error) { return "", nil }, nil)
-		process.Sub(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) {
+		process.Child(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) {
 			c.undoable(p, "part")
 			process.Wait(p, "wait", note.goOn).Within(10 * day)
 		}, func(n, _ note) note { return n }).Within(20 * day)

@@ -371,7 +371,7 @@ func TestCancelReachesPartsAndPages(t *testing.T) {
 				}, nil)
 		},
 		"parts of a part": func(c *crew, p *process.Plan[note]) {
-			process.Sub(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) {
+			process.Child(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) {
 				process.Split(p, "split", func(note) []string { return []string{"x", "y", "z"} }, func(i string) note { return note{Did: []string{i}} },
 					func(p *process.Plan[note]) {
 						c.undoable(p, "part")

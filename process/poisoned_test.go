@@ -68,7 +68,7 @@ func TestLostWordMakesStuck(t *testing.T) {
 				func(ctx context.Context, i string) (string, error) { return "item", nil }, note.add)
 		}, "from", process.Completed, "item, item"},
 		"a part's": {func(c *crew, p *process.Plan[note]) {
-			process.Sub(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) { process.Then(p, "then", func(n note) note { return n.add("sub") }) },
+			process.Child(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) { process.Then(p, "then", func(n note) note { return n.add("sub") }) },
 				func(_, sub note) note { return sub })
 			c.do(p, "b")
 		}, "sub", process.Completed, "sub, b"},
@@ -174,7 +174,7 @@ func TestLostStartFailsThePart(t *testing.T) {
 	eachOf(t, func(c *crew) millracetest.Program {
 		p := millracetest.Plan(planName, func(p *process.Plan[note]) {
 			c.undoable(p, "a")
-			process.Sub(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) { c.do(p, "in sub") }, func(_, sub note) note { return sub })
+			process.Child(p, "sub", func(n note) note { return n }, func(p *process.Plan[note]) { c.do(p, "in sub") }, func(_, sub note) note { return sub })
 		}, nil)
 		p.Handlers.Middleware = []handlers.Middleware{func(next handlers.Next) handlers.Next {
 			return func(ctx context.Context, d *handlers.Delivery) error {

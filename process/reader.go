@@ -181,7 +181,7 @@ func (r *reader) readParts(ctx context.Context, id string, ev *flow.Event, step 
 func (r *reader) readPart(ctx context.Context, id string, d flow.Instance, fault error, ev *flow.Event, step flow.Step, index int, owner string) (gone int, err error) {
 	x := Line{ID: r.name(id), Name: partName(ev.Name, index), Verb: "part", Prev: owner, Ref: r.looker.plan + "/" + id}
 	switch {
-	case errors.Is(fault, storage.ErrNotFound) && step.Verb != flow.Sub && ev.Status == InProcess && !flow.Bit(ev.Fan.Ended, index): // its start is on the way
+	case errors.Is(fault, storage.ErrNotFound) && step.Verb != flow.Child && ev.Status == InProcess && !flow.Bit(ev.Fan.Ended, index): // its start is on the way
 		x.Status, x.Created = Init, ev.Created
 		r.add(x)
 		return 0, nil
@@ -192,7 +192,7 @@ func (r *reader) readPart(ctx context.Context, id string, d flow.Instance, fault
 		return 1, nil
 	case fault != nil:
 		return 0, fault
-	case step.Verb == flow.Sub || d.Page != nil: // one line is enough
+	case step.Verb == flow.Child || d.Page != nil: // one line is enough
 		return 0, r.read(ctx, id, d, owner)
 	}
 	x.Status, x.Msg, x.Created, x.Timestamp, x.Timeout = d.Status, d.Msg, d.Created, d.Ended, d.By

@@ -104,7 +104,7 @@ func (g *guide) plan(p *process.Plan[tour]) {
 		process.Split(p, "visit", tour.stops, func(s stop) stop { return s }, g.visiting, func(s tour, x stop) tour { return s.saw(x.Seen) }).Tolerate(1)
 	}, nil)
 	process.Each(p, "photos", tour.names, func(context.Context, string) (int, error) { return 1, nil }, tour.saw)
-	process.Sub(p, "home", func(s tour) stop { return stop{Name: s.ID} }, g.visiting, nil)
+	process.Child(p, "home", func(s tour) stop { return stop{Name: s.ID} }, g.visiting, nil)
 }
 
 // visiting is the plan of a stop.

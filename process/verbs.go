@@ -185,10 +185,10 @@ func branching[S any](p *Plan[S], verb flow.Verb, name string, branches []func(*
 	return &Step[S, S, S]{p, n}
 }
 
-// Sub runs another plan as an instance of its own, in this one's tree. start makes its state, and then takes its last
+// Child runs another plan as an instance of its own, in this one's tree. start makes its state, and then takes its last
 // state into this one's.
-func Sub[S, T any](p *Plan[S], name string, start func(S) T, plan func(*Plan[T]), then func(S, T) S) *Step[S, S, T] {
-	n := p.add(flow.Sub, name)
+func Child[S, T any](p *Plan[S], name string, start func(S) T, plan func(*Plan[T]), then func(S, T) S) *Step[S, S, T] {
+	n := p.add(flow.Child, name)
 	n.Apply = applying(then)
 	if start == nil {
 		p.plan.Fault("step %s: the function that makes the state is nil", name)

@@ -187,7 +187,7 @@ func (o operator) stuckStep(m Act) (s step, ok bool) {
 
 // awaits refuses an act on a step that must have a message that is in the poison queue: another one can't stand for it.
 func (o operator) awaits(m Act, s step) bool {
-	if s.ev.Halt != haltLost || s.ev.Fan == nil && s.ev.Verb != Sub {
+	if s.ev.Halt != haltLost || s.ev.Fan == nil && s.ev.Verb != Child {
 		return false
 	}
 	o.refuse(m, "a message for it is in the poison queue: send that back")
@@ -233,7 +233,7 @@ func (o operator) waitOn(s step) {
 		opening{s}.begin()
 	case Ask:
 		o.anew(s)
-	case Sub:
+	case Child:
 		ev.Status, ev.Halt, ev.Timeout, ev.Msg = InProcess, "", s.n.deadline(o.now), ""
 	default:
 		o.goOn(s)
@@ -281,7 +281,7 @@ func (o operator) skip(m Act) {
 	case ev.Fan != nil:
 		parts{s}.cancel(Skipped, ev.Msg)
 		fan{s}.ended()
-	case ev.Verb == Sub && ev.Halt == haltLate:
+	case ev.Verb == Child && ev.Halt == haltLate:
 		parts{s}.cancel(Skipped, ev.Msg)
 	default:
 		if doubt {
@@ -289,7 +289,7 @@ func (o operator) skip(m Act) {
 			s.arm(null(m.Result))
 		} else if s.did() {
 			s.arm(ev.Result)
-		} else if m.Result != nil && ev.Verb != Sub {
+		} else if m.Result != nil && ev.Verb != Child {
 			s.arm(m.Result)
 		}
 		if ev.Ending == Canceled {

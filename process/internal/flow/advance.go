@@ -241,10 +241,10 @@ func (t *turn) done(m Done) {
 		listed{fan{s}}.answer(m)
 	case s.ev.Fan != nil && m.Item != nil:
 		fan{s}.done(m)
-	case m.Outcome == OK && s.n.Verb == Sub && m.Result == nil && s.ev.Digest != "": // it was asked to end, and had ended
+	case m.Outcome == OK && s.n.Verb == Child && m.Result == nil && s.ev.Digest != "": // it was asked to end, and had ended
 	case m.Outcome == OK:
 		word{s, m, s.n.Apply}.success()
-	case s.n.Verb == Sub:
+	case s.n.Verb == Child:
 		parts{s}.failed(m)
 	default:
 		word{s, m, nil}.failure()

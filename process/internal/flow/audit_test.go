@@ -178,7 +178,7 @@ func (a audit) stepDone(doc string, p *Plan, n *Node) string {
 		return a.oneOf(doc, p, n)
 	case Each:
 		return a.itemsDone(doc, n, most)
-	case Split, Sub:
+	case Split, Child:
 		return a.childrenDone(doc, n)
 	}
 	return ""
@@ -244,7 +244,7 @@ func (a audit) children(doc string, n *Node) (all []string) {
 	for _, id := range a.ids() {
 		switch {
 		case !isPage(id, doc, n.Path):
-		case n.Sub != nil && a.keeper.get(id).Page != nil:
+		case n.Child != nil && a.keeper.get(id).Page != nil:
 			all = append(all, a.children(id, n)...)
 		default:
 			all = append(all, id)
@@ -267,12 +267,12 @@ func (a audit) childrenDone(doc string, n *Node) string {
 		d := a.keeper.get(id)
 		switch {
 		case d.Final == Completed:
-			if why := a.done(id, n.Sub, n.Sub.Root); why != "" {
+			if why := a.done(id, n.Child, n.Child.Root); why != "" {
 				return fmt.Sprintf("the child %s is completed, and %s", id, why)
 			}
 			done++
 		default:
-			if why := a.empty(id, n.Sub, n.Sub.Root); why != "" {
+			if why := a.empty(id, n.Child, n.Child.Root); why != "" {
 				return fmt.Sprintf("the child %s is %s, and %s", id, d.Final, why)
 			}
 		}
@@ -309,16 +309,16 @@ func (a audit) stepEmpty(doc string, p *Plan, n *Node) string {
 			return why
 		}
 	}
-	if n.Verb != Each && n.Sub == nil {
+	if n.Verb != Each && n.Child == nil {
 		return ""
 	}
 	for _, id := range a.children(doc, n) {
 		d := a.keeper.get(id)
-		if n.Sub != nil {
-			if d.Final == Completed && n.Sub.undoable && !a.skips[place{doc, n.Path, wholeStep}] {
+		if n.Child != nil {
+			if d.Final == Completed && n.Child.undoable && !a.skips[place{doc, n.Path, wholeStep}] {
 				return fmt.Sprintf("the child %s is completed", id)
 			}
-			if why := a.empty(id, n.Sub, n.Sub.Root); why != "" {
+			if why := a.empty(id, n.Child, n.Child.Root); why != "" {
 				return why
 			}
 		} else if live := a.out.live(place{id, n.Path, wholeStep}); len(live) > 0 {

@@ -43,11 +43,11 @@ func (o opening) begin() {
 	case Each, Split:
 		o.moved = true
 		fan(o).begin()
-	case Sub:
+	case Child:
 		o.moved = true
 		p := parts(o)
 		if state, ok := p.state(nil); ok {
-			p.start(0, Start{State: state, Part: n.Sub.Part})
+			p.start(0, Start{State: state, Part: n.Child.Part})
 		}
 	}
 }

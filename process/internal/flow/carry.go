@@ -66,7 +66,7 @@ func (c carrier) node(ev *Event) *Node {
 func (c carrier) event(old *Event) (*Event, bool) {
 	n := c.node(old)
 	alive := old.open() || old.Status == Undoing || old.undoing() || old.Armed || old.Fan != nil && len(old.Fan.Armed) > 0
-	inParts := n != nil && (old.Fan != nil || n.Sub != nil) && !(c.patient && old.open())
+	inParts := n != nil && (old.Fan != nil || n.Child != nil) && !(c.patient && old.open())
 	if alive && (n == nil || inParts || old.open() && !c.fits(old, n) || old.Armed && !n.undoable()) {
 		return nil, false
 	}

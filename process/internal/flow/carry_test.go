@@ -329,7 +329,7 @@ func TestFind(t *testing.T) {
 		t.Error("the key of a step is another one")
 	}
 	ev := &Event{Fan: &Fan{N: 7, Next: 3}}
-	if Parts(ev, Split) != 3 || Parts(ev, Each) != 0 || Parts(ev, Sub) != 1 {
+	if Parts(ev, Split) != 3 || Parts(ev, Each) != 0 || Parts(ev, Child) != 1 {
 		t.Error("parts of a step")
 	}
 	ev.Fan.Paged = true

@@ -191,5 +191,5 @@ func (e ear) refuse(s step, a Answer, body jsontext.Value) {
 // did reports that a step whose result could not be taken has done something, and not been refused.
 func (s step) did() bool {
 	a, _ := s.n.answer(s.ev.Answer)
-	return s.ev.Halt == haltTake && (s.ev.Verb == Do || s.ev.Verb == Sub || s.ev.Verb == Ask && !a.Refusal)
+	return s.ev.Halt == haltTake && (s.ev.Verb == Do || s.ev.Verb == Child || s.ev.Verb == Ask && !a.Refusal)
 }

@@ -159,7 +159,7 @@ func (f fan) more() {
 		}
 		item := x.Rest[0]
 		var state jsontext.Value
-		if f.n.Sub != nil {
+		if f.n.Child != nil {
 			var ok bool
 			if state, ok = (parts(f)).state(item); !ok {
 				return
@@ -167,8 +167,8 @@ func (f fan) more() {
 		}
 		x.Next++
 		x.takeRest()
-		if f.n.Sub != nil {
-			parts(f).start(i, Start{State: state, Part: f.n.Sub.Part})
+		if f.n.Child != nil {
+			parts(f).start(i, Start{State: state, Part: f.n.Child.Part})
 		} else {
 			f.sendBegin(f.itemMessage(i, item, 1), 0)
 		}
@@ -185,7 +185,7 @@ func (f fan) itemMessage(i int, item jsontext.Value, attempt int) Begin {
 // done takes the end of an item, of a child, or of a page.
 func (f fan) done(m Done) {
 	ev, x, i := f.ev, f.ev.Fan, *m.Item
-	child := x.Paged || f.n.Sub != nil
+	child := x.Paged || f.n.Child != nil
 	ended := i < 0 || i >= x.N || Bit(x.Ended, i)
 	if !ended && !child && ev.open() && m.Outcome != Unknown {
 		doubts{f}.settle(i)
@@ -422,7 +422,7 @@ func (f fan) takeAll(results []jsontext.Value) bool {
 
 // stop ends a fan that has failed. Items at work are late; children are cancelled, and answer first.
 func (f fan) stop(why string) {
-	if f.stays() || !f.ev.Fan.Paged && f.n.Sub == nil {
+	if f.stays() || !f.ev.Fan.Paged && f.n.Child == nil {
 		f.fail(why)
 		return
 	}

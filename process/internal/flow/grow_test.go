@@ -74,7 +74,7 @@ type choice struct {
 func (g *grower) verb(p *Plan, s *Seq, depth int) Verb {
 	all := []choice{{Do, 40}, {Ask, 10}, {Wait, 8}, {Sleep, 4}, {Then, 4}}
 	if depth < 4 && g.steps < 14 {
-		all = append(all, choice{If, 5}, choice{All, 10}, choice{Any, 9}, choice{Each, 12}, choice{Split, 7}, choice{Sub, 8})
+		all = append(all, choice{If, 5}, choice{All, 10}, choice{Any, 9}, choice{Each, 12}, choice{Split, 7}, choice{Child, 8})
 	}
 	if s == p.Root {
 		all = append(all, choice{Pivot, 4})
@@ -177,7 +177,7 @@ func (g *grower) inside(p *Plan, n *Node, x *trait, depth int) {
 		} else if n.Agent = agent; g.chance(30) {
 			n.Listed, x.lists = true, 1+g.r.IntN(6)
 		}
-	case Sub:
+	case Child:
 		n.Start = func(any, jsontext.Value) (jsontext.Value, error) { return jsontext.Value("[]"), g.muted(x) }
 		n.Apply = g.thenAll(x)
 		g.part(p.NewPart(n), depth+1)

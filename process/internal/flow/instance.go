@@ -325,7 +325,7 @@ func Key(plan, id, path string, run int) string { return key(plan, id, path, run
 // Parts returns how many documents of their own a step has begun.
 func Parts(ev *Event, verb Verb) int {
 	switch {
-	case verb == Sub:
+	case verb == Child:
 		return 1
 	case ev.Fan != nil && ev.Fan.Paged:
 		return ev.Fan.N

@@ -170,7 +170,7 @@ func TestPlansAreChecked(t *testing.T) {
 	for i := range 10 {
 		s = p.Branch(composite(p, s, If, fmt.Sprint("if", i)))
 	}
-	p.NewPart(p.Add(p.Root, Sub, "sub"))
+	p.NewPart(p.Add(p.Root, Child, "sub"))
 	err := p.Finish()
 	for _, want := range []string{`its name is ""`, "another step has the name", "nested deeper than 8", "it has two Else", "has no step"} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -280,7 +280,7 @@ func TestCancelOfAList(t *testing.T) {
 	w.want(Canceled, "each")
 }
 
-// Split runs a plan for each item, in documents of their own, and Sub one.
+// Split runs a plan for each item, in documents of their own, and Child one.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []bool{false, true} {

@@ -50,7 +50,7 @@ func (s *sim) unstick(id string, ev *Event, round int) {
 	switch n := s.rng.IntN(100); {
 	case ev.Status == Stuck && ev.Fan != nil && ev.Halt == haltFailed, n < 8, round > 30 && n < 50:
 		act.Do = ActSkip
-		if ev.Status == Stuck && ev.Verb != Sub && ev.Verb != Split && s.chance(40) {
+		if ev.Status == Stuck && ev.Verb != Child && ev.Verb != Split && s.chance(40) {
 			act.Result = jsontext.Value(`"` + operators + `"`)
 		}
 	case n < 14 && !strings.Contains(id, "/"):

@@ -55,7 +55,7 @@ func (p parts) cancel(ending Status, why string) {
 	if f != nil {
 		f.stop()
 	}
-	if f != nil && !f.Paged && p.n.Sub == nil {
+	if f != nil && !f.Paged && p.n.Child == nil {
 		ev.Timeout = earliest(ev.Timeout, p.now.Add(Grace))
 		return
 	}
@@ -71,7 +71,7 @@ func (p parts) cancel(ending Status, why string) {
 	}
 }
 
-// failed takes the word of a Sub's child that has not ended well.
+// failed takes the word of a Child's child that has not ended well.
 func (p parts) failed(m Done) {
 	ev := p.ev
 	switch {

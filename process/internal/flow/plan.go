@@ -30,7 +30,7 @@ const (
 	Any   Verb = "any"
 	Each  Verb = "each"  // an agent for each item
 	Split Verb = "split" // a child for each item
-	Sub   Verb = "sub"   // one child
+	Child Verb = "sub"   // one child
 	Pivot Verb = "pivot" // nothing before it is undone any more
 )
 
@@ -82,7 +82,7 @@ type Node struct {
 	Index      int    // in Seq
 	Branches   []*Seq // of If, All and Any
 	Else       *Seq
-	Sub        *Plan // of Split and Sub
+	Child      *Plan // of Split and Child
 
 	Try, Within      time.Duration
 	Forever          bool
@@ -118,7 +118,7 @@ type Answer struct {
 
 // undoable reports that the node's agent or command can be taken back.
 func (n *Node) undoable() bool {
-	return n.Undo != nil || n.UndoAsk != nil || n.Sub != nil && n.Sub.undoable
+	return n.Undo != nil || n.UndoAsk != nil || n.Child != nil && n.Child.undoable
 }
 
 // deadline returns when a node that begins now must have ended; zero: never.
@@ -177,7 +177,7 @@ func (p *Plan) NewPart(n *Node) *Plan {
 	if p.Part != "" {
 		part.Part = p.Part + "/" + n.Path
 	}
-	n.Sub = part
+	n.Child = part
 	return part
 }
 
@@ -264,8 +264,8 @@ func (p *Plan) finish() {
 
 func (p *Plan) finishSeq(s *Seq) {
 	for _, n := range s.Steps {
-		if n.Sub != nil {
-			n.Sub.finish()
+		if n.Child != nil {
+			n.Child.finish()
 		}
 		p.undoable = p.undoable || n.undoable()
 		if n.Agent != nil || n.Undo != nil {
@@ -302,7 +302,7 @@ func (p *Plan) Find(part string) *Plan {
 		if n == nil {
 			return nil
 		}
-		p = n.Sub
+		p = n.Child
 	}
 	return p
 }
@@ -332,8 +332,8 @@ func (p *Plan) walk(s *Seq, f func(*Plan, *Node)) {
 		if n.Else != nil {
 			p.walk(n.Else, f)
 		}
-		if n.Sub != nil {
-			n.Sub.walk(n.Sub.Root, f)
+		if n.Child != nil {
+			n.Child.walk(n.Child.Root, f)
 		}
 	}
 }

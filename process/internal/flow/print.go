@@ -53,8 +53,8 @@ func (p *Plan) structure(s *Seq, prefix string, steps *[]Step) {
 		if n.Else != nil {
 			p.structure(n.Else, prefix, steps)
 		}
-		if n.Sub != nil {
-			n.Sub.structure(n.Sub.Root, prefix+n.Path+"/", steps)
+		if n.Child != nil {
+			n.Child.structure(n.Child.Root, prefix+n.Path+"/", steps)
 		}
 	}
 }

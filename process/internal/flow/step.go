@@ -100,7 +100,7 @@ func (s step) arm(result jsontext.Value) {
 	ev, n := s.ev, s.n
 	ev.Result, ev.State = nil, nil
 	ev.Armed = n.undoable()
-	if ev.Armed && n.Verb != Sub {
+	if ev.Armed && n.Verb != Child {
 		ev.Result, ev.State = result, s.ownState()
 	}
 }
@@ -183,7 +183,7 @@ func (s step) late() {
 		s.halt(haltLate, why)
 	case ev.Fan != nil:
 		fan{s}.stop(why)
-	case n.Verb == Sub:
+	case n.Verb == Child:
 		parts{s}.cancel(Aborted, why)
 	default:
 		s.fail(why)
@@ -211,7 +211,7 @@ func (s step) cancel() {
 	case ev.Fan != nil:
 		parts{s}.cancel(Canceled, ev.Msg)
 		fan{s}.goOn()
-	case ev.Verb == Sub && (ev.goesOn() || ev.Halt == haltLost):
+	case ev.Verb == Child && (ev.goesOn() || ev.Halt == haltLost):
 		parts{s}.cancel(Canceled, ev.Msg)
 	case (ev.Verb == Do || ev.Verb == Ask) && (ev.goesOn() || ev.Halt == haltLost) && !ev.Due.After(s.now):
 		ev.Status, ev.Halt, ev.Ending, s.touched = InProcess, "", Canceled, true

@@ -38,7 +38,7 @@ func (s undoing) more() {
 			continue
 		}
 		u := &Undo{N: 1, Item: &i}
-		if n.Sub == nil && !x.Paged {
+		if n.Child == nil && !x.Paged {
 			var has bool
 			if u.Result, has = x.disarm(i); !has {
 				continue
@@ -64,7 +64,7 @@ func (s undoing) start(u *Undo) {
 func (s undoing) send(u *Undo, delay time.Duration) {
 	ev, n := s.ev, s.n
 	switch {
-	case n.Sub != nil || ev.Fan != nil && ev.Fan.Paged:
+	case n.Child != nil || ev.Fan != nil && ev.Fan.Paged:
 		i := 0
 		if u.Item != nil {
 			i = *u.Item
@@ -118,7 +118,7 @@ func (s undoing) stick(u *Undo, why string) {
 
 // answer takes the end of an attempt at an undo.
 func (s undoing) answer(m Done) {
-	child := s.n.Sub != nil || s.ev.Fan != nil && s.ev.Fan.Paged
+	child := s.n.Child != nil || s.ev.Fan != nil && s.ev.Fan.Paged
 	for _, u := range s.ev.Undos {
 		if u.Status.Final() || u.N != m.Undo || u.Item != nil && (m.Item == nil || *u.Item != *m.Item) {
 			continue

@@ -112,7 +112,7 @@ func (x scopes) armed(ev *Event) bool {
 		return true
 	}
 	n := x.plan.Node(ev.ID)
-	return n != nil && (n.Sub != nil || ev.Fan.Paged) && n.undoable() && ev.Fan.OK > 0 && ev.Fan.Undo < ev.Fan.N
+	return n != nil && (n.Child != nil || ev.Fan.Paged) && n.undoable() && ev.Fan.OK > 0 && ev.Fan.Undo < ev.Fan.N
 }
 
 // sideBySide reports that two steps are in different branches of one All.

@@ -138,7 +138,7 @@ func split(p *Plan, s *Seq, name string, items int, build func(*Plan)) *Node {
 }
 
 func sub(p *Plan, s *Seq, name string, build func(*Plan)) *Node {
-	n := p.Add(s, Sub, name)
+	n := p.Add(s, Child, name)
 	n.Start = func(any, jsontext.Value) (jsontext.Value, error) { return jsontext.Value("[]"), nil }
 	n.Apply = noting
 	child(p, n, build)
