@@ -13,9 +13,9 @@ import (
 	"github.com/millrace-go/millrace/storage/lanes"
 )
 
-// Lanes divides a queue into n lanes, 1 to 16, and 4 sidelines. It stands among the routes, because a queue has its
+// Lanes divides a queue into n lanes, 1 to 16, and 4 slow lanes. It stands among the routes, because a queue has its
 // lanes whatever kinds go to it. Each tenant (see [WithTrace]) has one lane, and messages without a tenant are spread
-// by their IDs. Workers take turns over the lanes, and tenants that flood the queue are put aside into the sidelines,
+// by their IDs. Workers take turns over the lanes, and tenants that flood the queue are put aside into the slow lanes,
 // over which they take turns, too. To all else it stays one queue. The name of the queue has at most 42 characters, and
 // 37 with [Priorities]. See package storage/lanes.
 func Lanes(queue string, n int) Route {

@@ -40,7 +40,7 @@
 //     what "roughly" leaves, a round counts for a limited time only, so that there must be several. Where a queue has
 //     lanes, this holds for each lane alone. So [Wait.Emptied] has to say so, too. In a lane the first message stands
 //     behind none that was sent after it was due. So once all that is ready was sent later, it isn't there. A move to
-//     the sideline counts as sending, and a message is moved once. So this must be true of two times, one after the
+//     the slow lane counts as sending, and a message is moved once. So this must be true of two times, one after the
 //     other. Others go past it after 24 hours anyway.
 //
 // # Cost

@@ -52,7 +52,7 @@ type crowd struct {
 type noise struct {
 	beat    uint64
 	changed time.Time // when this process saw the beat change
-	lane    int       // its sideline
+	lane    int       // its slow lane
 }
 
 func newCrowd(blobs *storage.Blobs, name string) *crowd {
@@ -100,9 +100,9 @@ func (c *crowd) count(k key, now time.Time) bool {
 	return n >= noisyFrom && n*noisyShare > all
 }
 
-// noisy reports that a tenant is noisy, and its sideline, as far as this process knows: it never waits for the
+// noisy reports that a tenant is noisy, and its slow lane, as far as this process knows: it never waits for the
 // document. If the last reading is old, it begins another one beside its caller. The first reading makes nobody noisy
-// (see below), so nothing is missed without it. A message that should be in a sideline, and isn't, is moved by a
+// (see below), so nothing is missed without it. A message that should be in a slow lane, and isn't, is moved by a
 // worker.
 func (c *crowd) noisy(k key) (lane int, noisy bool) {
 	c.mu.Lock()
@@ -126,9 +126,9 @@ func (c *crowd) noisy(k key) (lane int, noisy bool) {
 	return 0, false
 }
 
-// free returns the sideline with the fewest noisy tenants but k. c.mu is held.
+// free returns the slow lane with the fewest noisy tenants but k. c.mu is held.
 func (c *crowd) free(k key, now time.Time) (lane int) {
-	var tenants [sidelines]int
+	var tenants [slowLanes]int
 	for x, n := range c.known {
 		if x != k && now.Sub(n.changed) < quietFor {
 			tenants[n.lane]++
@@ -194,7 +194,7 @@ type documented struct {
 	Tenant string `json:"tenant"` // its key in hexadecimal digits
 	Beat   uint64 `json:"beat"`   // changes while it is noisy
 
-	Lane int `json:"lane,omitzero"` // its sideline; older versions know the first one alone, and leave this out
+	Lane int `json:"lane,omitzero"` // its slowLane; older versions know the first one alone, and leave this out
 }
 
 // see notes what a document says. c.mu is held.
@@ -213,7 +213,7 @@ func (c *crowd) see(b storage.Blob) {
 		if err != nil {
 			continue
 		}
-		if x.Lane < 0 || x.Lane >= sidelines {
+		if x.Lane < 0 || x.Lane >= slowLanes {
 			x.Lane = 0
 		}
 		old := c.known[key(n)]

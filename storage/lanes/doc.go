@@ -17,7 +17,7 @@
 //
 // # Laws
 //
-//   - At least once: a message that was sent is received until it is deleted. A move into a sideline sends it and
+//   - At least once: a message that was sent is received until it is deleted. A move into a slow lane sends it and
 //     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
 //     own ID; a message whose body is a blob stays in its lane there. A message is moved at most once, before anybody
 //     has had it.
@@ -28,8 +28,8 @@
 //   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
 //     gets fewer of them. A quiet tenant doesn't wait for another lane's backlog.
 //   - Turns are weighted, never strict: High, Normal and Low get 8, 4 and 1 parts, or those of [Weigh], 1 to 100 each.
-//     So Low is never starved. The sidelines together get one turn in eight while others wait.
-//   - Noisy tenants take turns among each other, too. There are 4 sidelines. A tenant that becomes noisy gets the one
+//     So Low is never starved. The slow lanes together get one turn in eight while others wait.
+//   - Noisy tenants take turns among each other, too. There are 4 slow lanes. A tenant that becomes noisy gets the one
 //     with the fewest, so up to 4 have one each, and more share them.
 //   - A change of the weights loses nothing and moves nothing. A class that has had more than its part before still
 //     waits for the others, and for no longer than for the time that it has had.
@@ -40,7 +40,7 @@
 //     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
 //     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
 //   - A change of the number of lanes loses nothing: all 16 lanes that a queue can have are received from, and the
-//     sidelines. With n more lanes, only the tenants move that get one of these.
+//     slow lanes. With n more lanes, only the tenants move that get one of these.
 //   - A lane whose calls fail doesn't hold up the others. While another one answers, they go on at once, and the lane
 //     is asked again after 0.1 to 10 seconds, beside them. Receive tells each failure by an error that matches
 //     storage.ErrPartial. When no lane answers, it returns the error of the store.
@@ -51,12 +51,11 @@
 // A worker that sees one writes its key, a hash, into the document QUEUE in the container "lanes", and a new beat every
 // 15 seconds while it stays noisy. Readers watch whether the beat changes, by their own clocks. Senders and workers
 // read the document at most once in 5 seconds while they send or receive, beside what they do: no message waits for it,
-// and the last answer counts until the next one. Then senders put new messages into its sideline. Workers move those
+// and the last answer counts until the next one. Then senders put new messages into its slow lane. Workers move those
 // that they meet in lanes, in large batches, and those of other tenants that come along are received first. Messages
 // that were sent with a delay are not moved, so that they can be cancelled. The document holds 64 tenants at most.
-// It names the sideline of each. A version without that knows the first sideline alone, and leaves out which one it is;
-// then each process keeps to what it knew.
-// Tenants are counted in bounded memory, however many names they have.
+// It names the slow lane of each. A version without that knows the first slow lane alone, and leaves out which one it
+// is; then each process keeps to what it knew. Tenants are counted in bounded memory, however many names they have.
 //
 // # Costs
 //
@@ -75,7 +74,7 @@
 //   - limit.go: what a consumer may not take
 //   - receive.go: receiving
 //   - broken.go: lanes that fail
-//   - move.go: the sidelines
+//   - move.go: the slow lanes
 //   - stash.go: what came along while messages were moved
 //   - crowd.go: who is noisy
 //   - queue.go, work.go, listen.go: all other calls

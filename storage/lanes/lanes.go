@@ -16,8 +16,8 @@ import (
 // Most is the largest number of lanes that a queue may have.
 const Most = 16
 
-// sidelines is how many lanes noisy tenants have. The first one is all that older versions know.
-const sidelines = 4
+// slowLanes is how many lanes noisy tenants have. The first one is all that older versions know.
+const slowLanes = 4
 
 // Priority says how urgent a message is.
 type Priority int8
@@ -31,7 +31,7 @@ const (
 
 // Queue says how a queue is divided.
 type Queue struct {
-	// Lanes is the number of lanes, 1 to [Most]. With lanes there are sidelines, also with one. 0 means that tenants
+	// Lanes is the number of lanes, 1 to [Most]. With lanes there are slow lanes, also with one. 0 means that tenants
 	// share one lane and that nobody is put aside.
 	Lanes int
 
@@ -85,8 +85,8 @@ func (x Queue) Names(queue string) []string {
 			names = append(names, laneName(queue, p, i))
 		}
 	}
-	for i := range sidelines {
-		names = append(names, sidelineName(queue, i))
+	for i := range slowLanes {
+		names = append(names, slowLaneName(queue, i))
 	}
 	return names
 }
@@ -98,7 +98,7 @@ func (x Queue) priorities() []Priority {
 	return []Priority{Normal}
 }
 
-func sidelineName(queue string, i int) string {
+func slowLaneName(queue string, i int) string {
 	if i == 0 {
 		return queue + "-slow"
 	}
@@ -242,7 +242,7 @@ type queue struct {
 	rings    bool // the inner store rings
 	read     func(body []byte) Mark
 	unhad    func(driver.Delivery) ([]byte, time.Duration, bool)
-	lanes    []*lane // the last ones are the sidelines
+	lanes    []*lane // the last ones are the slow lanes
 	crowd    *crowd
 	stash    stash
 	moves    sync.WaitGroup
@@ -291,7 +291,7 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 		q.turn.classes = append(q.turn.classes, c)
 	}
 	aside := &class{aside: true, weight: 1}
-	for range sidelines {
+	for range slowLanes {
 		l := &lane{number: len(q.lanes), name: names[len(q.lanes)], turns: aside, hot: true}
 		aside.lanes, q.lanes = append(aside.lanes, l), append(q.lanes, l)
 	}
@@ -307,13 +307,13 @@ func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
 	return q
 }
 
-// sideline returns the lane of a tenant that is noisy, or nil.
-func (q *queue) sideline(k key) *lane {
+// slowLane returns the lane of a tenant that is noisy, or nil.
+func (q *queue) slowLane(k key) *lane {
 	i, noisy := q.crowd.noisy(k)
 	if !noisy {
 		return nil
 	}
-	return q.lanes[len(q.lanes)-sidelines+i]
+	return q.lanes[len(q.lanes)-slowLanes+i]
 }
 
 // current reports that messages are sent into a lane, and not only found there after a change of the number.

@@ -107,14 +107,14 @@ func (s *shop) moved() int {
 	return len(b.Body)
 }
 
-// flooded returns a shop whose sideline has n messages, at least, and whose lanes have none.
+// flooded returns a shop whose slow lane has n messages, at least, and whose lanes have none.
 func flooded(t *testing.T, n int, routes ...channel.Route) *shop {
 	t.Helper()
 	s := newShop(t, openStore(t), routes...)
 	stop := s.work(worker.Config{Concurrency: 4}, brief(10*time.Millisecond))
 	for i := 0; s.left("purchases-slow") < int64(n); i++ {
 		if i > 1000 {
-			t.Fatal("the sideline doesn't fill")
+			t.Fatal("the slow lane doesn't fill")
 		}
 		s.send(t.Context(), "noisy", fmt.Sprintf("noisy/%d", i), 100)
 		time.Sleep(100 * time.Millisecond)
@@ -123,8 +123,8 @@ func flooded(t *testing.T, n int, routes ...channel.Route) *shop {
 	return s
 }
 
-// The sideline gets one turn in eight while others wait, and all turns else.
-func TestTheSidelineIsServed(t *testing.T) {
+// The slow lane gets one turn in eight while others wait, and all turns else.
+func TestTheSlowLaneIsServed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := flooded(t, 1000, channel.Lanes(purchases, 8))
@@ -137,14 +137,14 @@ func TestTheSidelineIsServed(t *testing.T) {
 		s.until(func() bool { return s.count("quiet") >= 700 })
 		quiet := s.count("quiet")
 		if n := s.count("noisy") - noisy; n < quiet/14 || n > quiet/4 {
-			t.Errorf("%d messages of the sideline beside %d others; want one in eight", n, quiet)
+			t.Errorf("%d messages of the slow lane beside %d others; want one in eight", n, quiet)
 		}
 		s.until(func() bool { return s.count("quiet") >= 2000 })
 		noisy = s.count("noisy")
 		began := time.Now()
 		s.until(func() bool { return s.count("noisy") >= noisy+200 })
 		if took := time.Since(began); took > time.Second { // 4 handlers of 10 ms: half a second
-			t.Errorf("200 messages of the sideline took %v while nobody else waited", took)
+			t.Errorf("200 messages of the slow lane took %v while nobody else waited", took)
 		}
 	})
 }

@@ -14,7 +14,7 @@ type limit struct {
 type limitKey struct{}
 
 // AtMostBelow returns a context under which one Receive brings at most n messages of the lanes below a priority. So a
-// worker doesn't take what it can't run. The sideline counts as below each priority, because it has messages of all.
+// worker doesn't take what it can't run. The slow lane counts as below each priority, because it has messages of all.
 // Others stay in their lanes, and keep their turns. Packages above reach it through channel.AtMostBelow.
 func AtMostBelow(ctx context.Context, p Priority, n int) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit{p, max(0, n)})

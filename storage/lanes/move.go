@@ -14,7 +14,7 @@ const patience = 200 * time.Millisecond
 
 const moveTime = 10 * time.Second // for the messages of one look
 
-// judge counts the messages of tenants, and returns those that stay and those that are to be moved to a sideline. A
+// judge counts the messages of tenants, and returns those that stay and those that are to be moved to a slow lane. A
 // message is moved at most once, before anybody has had it, and only if nobody may want to cancel it. A crash between
 // the two halves of a move leaves two copies. So a message whose body is a blob stays where the store isn't atomic: the
 // copy that is handled first deletes the body, and the other one would be poison.
@@ -42,7 +42,7 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	for i, d := range ds {
 		m := marks[i]
 		stays := m.Tenant == "" || m.Delayed || m.Apart && !q.inner.Atomic()
-		if !stays && d.Deliveries == 1 && q.sideline(keyOf(m.Tenant)) != nil {
+		if !stays && d.Deliveries == 1 && q.slowLane(keyOf(m.Tenant)) != nil {
 			off = append(off, d)
 		} else {
 			stay = append(stay, d)
@@ -51,7 +51,7 @@ func (r *reply) judge(ctx context.Context, q *queue) (stay, off []driver.Deliver
 	return stay, off
 }
 
-// move sends messages into the sidelines of their tenants and deletes them from their lane, as one unit of work where
+// move sends messages into the slow lanes of their tenants and deletes them from their lane, as one unit of work where
 // the store can. If that fails they come back to their lane when the visibility ends. It ends well before that.
 func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visibility time.Duration) {
 	l := r.lane
@@ -60,7 +60,7 @@ func (r *reply) move(ctx context.Context, q *queue, off []driver.Delivery, visib
 	var w storage.Work
 	to := map[*lane]bool{}
 	for _, d := range off {
-		side := q.sideline(keyOf(q.read(d.Body).Tenant))
+		side := q.slowLane(keyOf(q.read(d.Body).Tenant))
 		if side == nil {
 			continue // the tenant is quiet since just now: the message comes back to its lane
 		}

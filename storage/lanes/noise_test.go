@@ -38,17 +38,17 @@ func TestSendersLearnWhoIsNoisy(t *testing.T) {
 		other := newShop(t, s.store, channel.Lanes(purchases, 8))
 		other.send(t.Context(), "noisy", "first", 5)
 		if n := s.left("purchases-slow") - before; n != 0 {
-			t.Errorf("%d of 5 messages are in the sideline, because of what was written before this process came", n)
+			t.Errorf("%d of 5 messages are in the slow lane, because of what was written before this process came", n)
 		}
 		learn(t, s, other)
 		before = s.left("purchases-slow")
 		other.send(t.Context(), "noisy", "more", 50)
 		if n := s.left("purchases-slow") - before; n != 50 {
-			t.Errorf("%d of 50 new messages of a noisy tenant are in the sideline", n)
+			t.Errorf("%d of 50 new messages of a noisy tenant are in the slow lane", n)
 		}
 		other.send(t.Context(), "quiet", "other", 5)
 		if n := s.left("purchases-slow") - before; n != 50 {
-			t.Errorf("messages of a quiet tenant are in the sideline")
+			t.Errorf("messages of a quiet tenant are in the slow lane")
 		}
 	})
 }
@@ -89,7 +89,7 @@ func TestAQuietMinuteEndsTheNoise(t *testing.T) {
 		time.Sleep(70 * time.Second)
 		s.send(t.Context(), "noisy", "later", 5)
 		if n := s.left("purchases-slow"); n > 0 {
-			t.Errorf("%d messages of a tenant that was quiet for a minute are in the sideline", n)
+			t.Errorf("%d messages of a tenant that was quiet for a minute are in the slow lane", n)
 		}
 	})
 }
@@ -130,7 +130,7 @@ func TestWithoutTheDocumentTheLastAnswerStays(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		other.send(t.Context(), "noisy", "two", 1)
 		if n := s.left("purchases-slow") - before; n != 1 {
-			t.Errorf("%d messages came into the sideline; want the one that was sent", n)
+			t.Errorf("%d messages came into the slow lane; want the one that was sent", n)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestADocumentThatHangsHoldsUpNoSend(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if n := s.left("purchases-slow") - before; n != 20 {
-			t.Errorf("%d messages came into the sideline; want the 20 of the sender that knows", n)
+			t.Errorf("%d messages came into the slow lane; want the 20 of the sender that knows", n)
 		}
 		if n := reads.Load(); n < 4 || n > 10 {
 			t.Errorf("%d readings of two senders in 20 seconds; want one in 5 seconds of each", n)

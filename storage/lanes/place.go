@@ -53,7 +53,7 @@ func (q *queue) place(body []byte) *lane {
 		return q.lanes[first+choose(keyOf(m.ID), q.division.Lanes)]
 	}
 	k := keyOf(m.Tenant)
-	if l := q.sideline(k); l != nil {
+	if l := q.slowLane(k); l != nil {
 		return l
 	}
 	return q.lanes[first+choose(k, q.division.Lanes)]

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// sidelineOthers to 1 is how turns are divided between all other lanes and the sideline, while both have messages.
-	sidelineOthers = 7
+	// slowLaneOthers to 1 is how turns are divided between all other lanes and the slow lane, while both have messages.
+	slowLaneOthers = 7
 
 	firstGuess = 0.01   // seconds that a message takes, while none has ended
 	leastTime  = 0.0001 // seconds that each message pays for at least
@@ -71,12 +71,12 @@ func (a *account) end(took, weight float64) {
 	a.paid += took / weight
 }
 
-// A class is the lanes of one priority, or the sideline.
+// A class is the lanes of one priority, or the slow lane.
 type class struct {
 	account
 	priority Priority
 	weight   float64
-	aside    bool // the sideline, whose weight depends on the others
+	aside    bool // the slow lane, whose weight depends on the others
 	lanes    []*lane
 }
 
@@ -149,7 +149,7 @@ func (t *turns) enter(by map[*class][]*ask) {
 	for _, c := range t.classes {
 		c.in = len(by[c]) > 0
 		if c.aside {
-			c.weight = max(1, others) / sidelineOthers
+			c.weight = max(1, others) / slowLaneOthers
 		}
 	}
 }

@@ -5,18 +5,18 @@ func laned() []mutant {
 	const by = "storage/lanes"
 	return []mutant{
 		{
-			name: "the sideline is never served while others wait",
+			name: "the slow lane is never served while others wait",
 			file: "storage/lanes/turn.go",
-			old:  "c.weight = max(1, others) / sidelineOthers",
+			old:  "c.weight = max(1, others) / slowLaneOthers",
 			new:  "c.weight = 1e-9",
-			by:   by, test: "TestTheSidelineIsServed",
+			by:   by, test: "TestTheSlowLaneIsServed",
 		},
 		{
-			name: "the sideline is served like any lane",
+			name: "the slow lane is served like any lane",
 			file: "storage/lanes/turn.go",
-			old:  "c.weight = max(1, others) / sidelineOthers",
+			old:  "c.weight = max(1, others) / slowLaneOthers",
 			new:  "c.weight = max(1, others)",
-			by:   by, test: "TestTheSidelineIsServed",
+			by:   by, test: "TestTheSlowLaneIsServed",
 		},
 		{
 			name: "the lane is by ID where a tenant is set",
@@ -47,7 +47,7 @@ func laned() []mutant {
 			by:   by, test: "TestAQuietMinuteEndsTheNoise",
 		},
 		{
-			name: "a message is deleted from its lane before it is in the sideline",
+			name: "a message is deleted from its lane before it is in the slow lane",
 			file: "storage/lanes/move.go",
 			old:  "	_, _ = q.inner.Commit(ctx, w)\n",
 			new:  "	if _, err := q.inner.Commit(ctx, storage.Work{Delete: w.Delete}); err == nil {\n		_, _ = q.inner.Commit(ctx, storage.Work{Send: w.Send})\n	}\n",

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T) (store *storage.Store, url string) {
 	t.Helper()
-	url = "sqlite:" + filepath.Join(t.TempDir(), "hounds.db") + "?sync=normal"
+	url = "sqlite:" + filepath.Join(t.TempDir(), "gate.db") + "?sync=normal"
 	store, err := sqlite.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -56,8 +56,8 @@ func TestEightProcesses(t *testing.T) {
 	t.Parallel()
 	store, url := open(t)
 	seen := map[int64]bool{}
-	for _, hounds := range []int{8, 2} {
-		if err := race(t.Context(), store, url, hounds, 200); err != nil {
+	for _, workers := range []int{8, 2} {
+		if err := race(t.Context(), store, url, workers, 200); err != nil {
 			t.Fatal(err)
 		}
 		done, err := numbered(t.Context(), store)

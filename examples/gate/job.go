@@ -18,7 +18,7 @@ type Job struct {
 }
 
 // Kind names the type of the message.
-func (Job) Kind() channel.Kind { return "hounds.job.v1" }
+func (Job) Kind() channel.Kind { return "gate.job.v1" }
 
 // table has a row for each job that was numbered.
 const table = "numbered"

@@ -1,16 +1,16 @@
-// Command hounds shows how processes get ready, and then go at once. Eight workers wait at a gate before a backlog of
+// Command gate shows how processes get ready, and then go at once. Eight workers wait at a gate before a backlog of
 // jobs. The gate opens, and they number the jobs. Then a table tells when each worker began.
 //
-//	go run ./examples/hounds
+//	go run ./examples/gate
 //
 // The same by hand, with a worker in each of several terminals:
 //
-//	go build -o hounds ./examples/hounds
-//	./hounds prepare                     # closes the gate and sends the jobs
-//	./hounds worker -admin off -name A   # in the second terminal
-//	./hounds worker -admin off -name B   # in the third, and so on
-//	./hounds gates open start            # or: millrace gates open start -store sqlite:data/hounds.db
-//	./hounds result                      # waits until all is done; press Ctrl-C in the other terminals then
+//	go build -o gate ./examples/gate
+//	./gate prepare                     # closes the gate and sends the jobs
+//	./gate worker -admin off -name A   # in the second terminal
+//	./gate worker -admin off -name B   # in the third, and so on
+//	./gate gates open start            # or: millrace gates open start -store sqlite:data/gate.db
+//	./gate result                      # waits until all is done; press Ctrl-C in the other terminals then
 //
 // A worker that is killed leaves its jobs to the others. A worker that comes after the opening finds the gate open.
 //
@@ -44,7 +44,7 @@ func main() {
 	switch verb {
 	case "", "prepare", "result":
 		if err := master(verb, args); err != nil {
-			fmt.Fprintln(os.Stderr, "hounds:", err)
+			fmt.Fprintln(os.Stderr, "gate:", err)
 			os.Exit(1)
 		}
 	default: // worker, gates, queues, help, …
@@ -56,8 +56,8 @@ func main() {
 func program() host.Program {
 	var h hound
 	return host.Program{
-		Name: "hounds",
-		About: "Workers that wait at a gate and then go at once. hounds alone starts eight of them; hounds prepare and hounds result\n" +
+		Name: "gate",
+		About: "Workers that wait at a gate and then go at once. gate alone starts eight of them; gate prepare and gate result\n" +
 			"are for those that you start yourself.",
 		Routes: routes,
 		Flags: func(f *host.Flags) {

@@ -27,12 +27,12 @@ import (
 
 // master runs the verbs that aren't a worker's.
 func master(verb string, args []string) (err error) {
-	flags := flag.NewFlagSet(strings.TrimSpace("hounds "+verb), flag.ExitOnError)
-	url := flags.String("store", "sqlite:data/hounds.db", "the `URL` of the store")
+	flags := flag.NewFlagSet(strings.TrimSpace("gate "+verb), flag.ExitOnError)
+	url := flags.String("store", "sqlite:data/gate.db", "the `URL` of the store")
 	jobs := flags.Int("jobs", 2000, "the `NUMBER` of jobs")
-	hounds := flags.Int("hounds", 8, "the `NUMBER` of workers to start")
+	workers := flags.Int("workers", 8, "the `NUMBER` of workers to start")
 	_ = flags.Parse(args) // an error ends the process
-	if *jobs < 1 || *hounds < 1 {
+	if *jobs < 1 || *workers < 1 {
 		return errors.New("want at least one job and one worker")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -48,11 +48,11 @@ func master(verb string, args []string) (err error) {
 	case "result":
 		return result(ctx, store, *jobs)
 	}
-	return race(ctx, store, *url, *hounds, *jobs)
+	return race(ctx, store, *url, *workers, *jobs)
 }
 
 // race prepares the jobs, starts the workers, opens the gate when all are ready, and prints the result.
-func race(ctx context.Context, store *storage.Store, url string, hounds, jobs int) error {
+func race(ctx context.Context, store *storage.Store, url string, workers, jobs int) error {
 	if err := prepare(ctx, store, jobs); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func race(ctx context.Context, store *storage.Store, url string, hounds, jobs in
 			_ = h.Wait() // one that was killed has left its jobs to the others
 		}
 	}()
-	for i := range hounds {
+	for i := range workers {
 		h, out, err := startHound(url, strconv.Itoa(i+1))
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func race(ctx context.Context, store *storage.Store, url string, hounds, jobs in
 			return err
 		}
 	}
-	fmt.Printf("%d workers are ready, and %d jobs wait. The gate opens.\n\n", hounds, jobs)
+	fmt.Printf("%d workers are ready, and %d jobs wait. The gate opens.\n\n", workers, jobs)
 	if err := gate.At(store, start).Open(ctx, gate.Note{Why: "all are ready"}); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func prepare(ctx context.Context, store *storage.Store, jobs int) error {
 	if err != nil {
 		return err
 	}
-	channels, err := channel.New(store, r, "/hounds")
+	channels, err := channel.New(store, r, "/gate")
 	if err != nil {
 		return err
 	}
