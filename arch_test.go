@@ -23,7 +23,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/wire", "internal/tracing/tracingtest"}
-	framework := []string{"cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
+	framework := []string{"ops/cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -58,7 +58,7 @@ func house() []floor {
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/telling", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
-		{pkg: "cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
+		{pkg: "ops/cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
 		{pkg: "internal/wire", may: []string{"storage", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes and how they are stored"},
 		{pkg: "internal/tracing/tracingtest", vendor: true, why: "it records spans and doesn't know of what"},
@@ -72,7 +72,7 @@ func house() []floor {
 		{pkg: "handlers", may: []string{"internal/lru", "coord/keylock", "values", "channel", "internal/wire", "internal/tracing", "storage", "internal/jsonform", "internal/right", "internal/contain"}, vendor: true, why: "handlers don't know who runs them, nor that views exist", tests: world},
 		{pkg: "views", may: []string{"internal/lru", "internal/seldom", "internal/wire", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
-		{pkg: "catalog", may: []string{"handlers", "channel", "internal/wire", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
+		{pkg: "ops/catalog", may: []string{"handlers", "channel", "internal/wire", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
 		{pkg: "worker", may: []string{"internal/right", "handlers", "values", "channel", "internal/wire", "internal/tracing", "storage", "storage/inbox", "poison", "internal/wall"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active", "coord/keylock"}, world...)},
 		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
@@ -124,7 +124,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, worker/paused, guard, cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/paused, guard, ops/cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},

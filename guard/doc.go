@@ -136,7 +136,7 @@
 //     calls. It is written once, however many calls are asked to wait, and again when one must wait for longer, or
 //     a probe.
 //  10. The queues of one process that have the Limiter are promised together no more messages than the guard lets run.
-//      A
+//     A
 //     promise counts until it is taken back, and a message until it is released. So none is fetched to wait for the
 //     calls of another queue. A queue whose place stays empty for 0.1 seconds counts as idle: it gets one place, in
 //     turn with the other idle ones, of a quarter of all. While all are idle, each has one place.

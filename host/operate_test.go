@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/catalog"
 )
 
 // A worker publishes what its program knows, and the program's own binary has the operator's verbs, with its code and

@@ -25,10 +25,10 @@ nodejs() { command -v npm >/dev/null && [ "$(node -p 'parseInt(process.versions.
 
 # npm is slow even if there is nothing to do. So the lock file of the last installation is kept beside the packages.
 installed=node_modules/.installed-lock.json
-azurite() { nodejs && cmp -s tools/azurite/package-lock.json tools/azurite/$installed; }
+azurite() { nodejs && cmp -s scripts/azurite/package-lock.json scripts/azurite/$installed; }
 fetch_azurite() (
 	say "installing Azurite"
-	cd tools/azurite && npm ci </dev/null >&2 && cp package-lock.json $installed
+	cd scripts/azurite && npm ci </dev/null >&2 && cp package-lock.json $installed
 )
 
 updated=

@@ -20,7 +20,7 @@ import (
 // wouldn't lose that, and no client could make up for it. So before the kill, in the middle of its work, all its
 // connections are closed and a signal makes it write.
 type azurite struct {
-	dir      string // tools/azurite
+	dir      string // scripts/azurite
 	location string
 	log      string // file
 	ports    [3]int // blob, queue, table
@@ -38,7 +38,7 @@ const (
 )
 
 func newAzurite(root, dir string) (*azurite, error) {
-	a := &azurite{dir: filepath.Join(root, "tools", "azurite"), location: filepath.Join(dir, "azurite"), log: filepath.Join(dir, "azurite.log")}
+	a := &azurite{dir: filepath.Join(root, "scripts", "azurite"), location: filepath.Join(dir, "azurite"), log: filepath.Join(dir, "azurite.log")}
 	if _, err := os.Stat(filepath.Join(a.dir, "node_modules", "azurite")); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoAzurite, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/ops/cost"
 )
 
 // madeUp are the prices of docs/operating.md. They are invented, and only make scenarios comparable.

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/cost"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/ops/cost"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"

@@ -8,7 +8,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/ops/cost"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-go/millrace/catalog"
+	"github.com/millrace-go/millrace/ops/catalog"
 )
 
 // collectionFindings are about programs that keep different things under one name: a plan, a view and a collection of

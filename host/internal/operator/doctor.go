@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/gate"
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-go/millrace/catalog"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage/lanes"
 )
 

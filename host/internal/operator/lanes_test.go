@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/catalog"
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 )
 

@@ -1,6 +1,6 @@
 // Package azuretest gives tests a real Azurite, which plays Azure Storage on this machine.
 //
-// scripts/setup.sh, and so make test, installs it into tools/azurite. Where it is missing, tests that ask for it
+// scripts/setup.sh, and so make test, installs it into scripts/azurite. Where it is missing, tests that ask for it
 // are skipped. With azurite in MILLRACE_REQUIRE (a list with commas) they fail instead.
 //
 // A test that makes the store unavailable has its own server:

@@ -191,7 +191,7 @@ func child(mode string) int {
 }
 
 func TestNotInstalled(t *testing.T) {
-	tool := filepath.Join(t.TempDir(), "tools", "azurite")
+	tool := filepath.Join(t.TempDir(), "scripts", "azurite")
 	if err := os.MkdirAll(filepath.Join(tool, "above"), 0o700); err != nil {
 		t.Fatal(err)
 	}

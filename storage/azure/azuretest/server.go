@@ -72,21 +72,21 @@ func launch(persistence ...string) (*Server, error) {
 	return s, nil
 }
 
-// installation finds tools/azurite above the working directory. In a test, that is the package's directory.
+// installation finds scripts/azurite above the working directory. In a test, that is the package's directory.
 func installation() (dir, node string, err error) {
 	dir, err = os.Getwd()
 	if err != nil {
-		return "", "", fmt.Errorf("azuretest: find tools/azurite: %w", err)
+		return "", "", fmt.Errorf("azuretest: find scripts/azurite: %w", err)
 	}
 	for {
-		tool := filepath.Join(dir, "tools", "azurite")
+		tool := filepath.Join(dir, "scripts", "azurite")
 		if exists(filepath.Join(tool, "run.js")) {
 			dir = tool
 			break
 		}
 		above := filepath.Dir(dir)
 		if above == dir {
-			return "", "", fmt.Errorf("%w: no folder above the working directory has tools/azurite", ErrNotInstalled)
+			return "", "", fmt.Errorf("%w: no folder above the working directory has scripts/azurite", ErrNotInstalled)
 		}
 		dir = above
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/millrace-go/millrace/cost"
+	"github.com/millrace-go/millrace/ops/cost"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/driver"
@@ -145,7 +145,7 @@ func TestPriceFilesThatAreWrong(t *testing.T) {
 // The price file in the docs can be read, and has all classes and no other.
 func TestPriceFileInTheDocs(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../docs/operating.md")
+	text, err := os.ReadFile("../../docs/operating.md")
 	if err != nil {
 		t.Fatal(err)
 	}
