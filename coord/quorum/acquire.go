@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/call"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -51,7 +52,7 @@ func Do(ctx context.Context, stores []*storage.Store, name string, cfg Config, f
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Release(ctx)) }()
-	err = f(l.Context(), l.Fence())
+	err = contain.Sound(f(l.Context(), l.Fence()))
 	if why := context.Cause(l.Context()); errors.Is(why, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(err, fmt.Errorf("quorum: %s: %w", storage.Quote(name), why))
 	}
