@@ -342,7 +342,7 @@ func (t *Turn) passed(d *Delivery, previous uint64, ordered bool) {
 	}
 }
 
-// End ends the turn and writes its state. Where it fails, the state isn't noted: deliveries that are done and are
+// End ends the turn and writes its state. Where it fails, the state may not be noted: deliveries that are done and are
 // [Turn.Awaited] must come again, or the others wait for them in vain. So must those that were to go to the poison
 // queue, unless their outcome is unknown. A turn whose handler hangs is written at once, and ends when the handler
 // does.
@@ -373,9 +373,9 @@ func (t *Turn) End(ctx context.Context) error {
 	return nil
 }
 
-// unnoted is the error of deliveries whose ends aren't noted.
+// unnoted is the error of deliveries whose ends may not be noted.
 func (t *Turn) unnoted(why string) error {
-	return waits(WaitHeld, heldMost, "its end is not noted: "+why)
+	return waits(WaitHeld, heldMost, "its end may not be noted: "+why)
 }
 
 // Awaited reports that others wait for a delivery until it is noted as done: in order, and where the row says that it

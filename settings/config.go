@@ -57,8 +57,8 @@ type Config struct {
 
 	// Health tells whether this node is well, before it runs a change that is rolled out, and at each look while it does.
 	// An error rolls the change back for all, and so do a panic, and a call that doesn't return within Patience; its ctx
-	// ends then. Where the node wasn't well before the change, that counts only after it has been well with it. Defaults
-	// to none: then only Work and the death of a node tell.
+	// ends then. Where the node wasn't well before the change, that counts only after it has been well with it, and
+	// until then Work does. Defaults to none: then only Work and the death of a node tell.
 	Health func(ctx context.Context) error
 
 	// Work returns what this process has done since it started. During a roll-out the nodes that run the change are

@@ -72,7 +72,8 @@
 //     that was rolled back.
 //   - No stage ends without health. No silence is taken for health: a canary that dies is ill, and too few calls bake
 //     longer. No roll-back waits for anybody. No change is taken back for an illness of before: an error of Health
-//     counts only where Health was well before the change, or has been since.
+//     counts only where Health was well before the change, or has been since. Until then Work alone judges, and no call
+//     that it can't count is taken for one that went well.
 //   - To lose the store changes nothing and stops nothing. A node starts from its cache then. A document that is empty,
 //     damaged or lost is never a value, and the cache has only what was in force.
 //   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without

@@ -59,26 +59,31 @@ type trial struct {
 	version int64
 	canary  bool
 	mark    Work // when it began
+	since   Work // then, up to the last count
 }
 
-// fares calls Work, and a canary's Health, also just before it becomes one. While a call of an earlier look goes on,
-// there is no other one.
-func fares(ctx context.Context, cfg *Config, probing *atomic.Bool, canary bool) (Work, error) {
+// fares calls Work, and a canary's Health, also just before it becomes one. It returns what Work has counted, also if
+// Health fails; nil: nothing. While a call of an earlier look goes on, there is no other one.
+func fares(ctx context.Context, cfg *Config, probing *atomic.Bool, canary bool) (*Work, error) {
 	if probing.Swap(true) {
-		return Work{}, fmt.Errorf("Health has not returned within %v, and not since", cfg.Patience)
+		return nil, fmt.Errorf("Health has not returned within %v, and not since", cfg.Patience)
 	}
-	return within(ctx, cfg.Patience, "Health", func(ctx context.Context) (w Work, err error) {
+	var counted atomic.Pointer[Work]
+	_, err := within(ctx, cfg.Patience, "Health", func(ctx context.Context) (none struct{}, err error) {
 		defer probing.Store(false)
+		if cfg.Work != nil {
+			w := cfg.Work()
+			if !w.valid() {
+				return none, fmt.Errorf("Work returned %+v; want numbers from 0 to %d", w, int64(maxWork))
+			}
+			counted.Store(&w)
+		}
 		if canary && cfg.Health != nil {
 			err = cfg.Health(ctx)
 		}
-		if err == nil && cfg.Work != nil {
-			if w = cfg.Work(); !w.valid() {
-				err = fmt.Errorf("Work returned %+v; want numbers from 0 to %d", w, int64(maxWork))
-			}
-		}
-		return w, err
+		return none, err
 	})
+	return counted.Load(), err
 }
 
 // examine asks this node's code how it fares while a candidate is rolled out. wrong is why it can't run it.
@@ -92,17 +97,28 @@ func (s *follower[T]) examine(ctx context.Context, c candidate, wrong error) {
 	switch {
 	case wrong != nil:
 		h.Ill = clean("it can't run it: "+wrong.Error(), maxReason)
-	case err != nil && canary && s.ailing == c.Version: // as before it
-	case err != nil && canary:
+	case err != nil && canary && s.ailing != c.Version:
 		h.Ill = clean(err.Error(), maxReason)
-	case err == nil && s.cfg.Work != nil:
-		if s.trial.version != c.Version || s.trial.canary != canary {
-			s.trial = trial{version: c.Version, canary: canary, mark: work}
-		}
-		before, since := s.trial.mark, work.since(s.trial.mark)
+	case s.cfg.Work != nil && (canary || work != nil): // also of a canary that is as ill as before
+		before, since := s.trial.count(c.Version, canary, work)
 		h.Before, h.Since = &before, &since
 	}
 	s.health = h
+}
+
+// count returns what a node has counted in a roll-out, and before it. Without a new count, that is what is known: so a
+// canary that can't count is one with too few calls.
+func (t *trial) count(version int64, canary bool, work *Work) (before, since Work) {
+	same := t.version == version && t.canary == canary
+	switch {
+	case work == nil && !same:
+		return Work{}, Work{}
+	case work != nil && !same:
+		*t = trial{version: version, canary: canary, mark: *work}
+	case work != nil:
+		t.since = work.since(t.mark)
+	}
+	return t.mark, t.since
 }
 
 // An assessment is what the rows of the nodes make of a roll-out.

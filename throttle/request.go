@@ -57,9 +57,9 @@ func canonical(text string) string {
 const maxPeeked = 1 << 20
 
 // JSONMember returns a function for Config.ID: the ID is a string of the body, which is a JSON object, under the
-// given name. It reads the body up to that member, at most 1 MiB, and puts back what it has read; a body without it
-// there has no ID. It waits for that before any quota is asked, so set http.Server.ReadTimeout. Where the member comes
-// first, it reads little.
+// given name. It reads the body, at most 1 MiB, and puts back what it has read. A longer body has no ID. Nor has one in
+// which the member occurs twice, also in another case of letters, because the handler may take the other one. It waits
+// for the body before any quota is asked, so set http.Server.ReadTimeout.
 func JSONMember(name string) func(r *http.Request) string {
 	return func(r *http.Request) string {
 		if r.Body == nil {
@@ -106,14 +106,20 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-var errNoObject = errors.New("want a JSON object")
+var (
+	errNoObject = errors.New("want a JSON object")
+	errTwice    = errors.New("two members have the name")
+)
 
-// member returns the first member of an object that has a name, if it is a string.
+// member returns the member of an object that has a name, if it is a string and the only one. Names that differ in the
+// case of letters are one for the JSON package, so they are here.
 func member(body io.Reader, name string) (string, error) {
 	d := json.NewDecoder(body)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return "", errNoObject
 	}
+	var text string
+	found := false
 	for d.More() {
 		key, err := d.Token()
 		if err != nil {
@@ -123,11 +129,23 @@ func member(body io.Reader, name string) (string, error) {
 		if err := d.Decode(&value); err != nil {
 			return "", err
 		}
-		if key == name {
-			var text string
-			err := json.Unmarshal(value, &text)
-			return text, err
+		called, _ := key.(string)
+		if !strings.EqualFold(called, name) {
+			continue
+		}
+		if found {
+			return "", errTwice
+		}
+		found = true
+		if called != name {
+			continue
+		}
+		if err := json.Unmarshal(value, &text); err != nil {
+			return "", err
 		}
 	}
-	return "", nil
+	if _, err := d.Token(); err != nil { // the end of the object
+		return "", err
+	}
+	return text, nil
 }

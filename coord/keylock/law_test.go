@@ -108,6 +108,38 @@ func TestLaw3LostAnswers(t *testing.T) {
 	})
 }
 
+// Another process may take the turn after an end whose answer was lost, and before the end is repeated. The end can't
+// tell that from a takeover, and returns ErrLost. The state is written: the next turn begins with it.
+func TestLaw3AnEndWithoutAnAnswerBeforeAnotherTurn(t *testing.T) {
+	t.Parallel()
+	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
+		others := newTurns(t, s)
+		var ends bool
+		var y *keylock.Turn
+		mine := newTurns(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if ends && y == nil && op.Name == "put row" && err == nil {
+				y = take(t, others, "a")
+				return op.Fail(storage.ErrUnavailable)
+			}
+			return err
+		}))
+		x := take(t, mine, "a")
+		ends = true
+		if err := x.End(t.Context(), keylock.State{Done: 3}); !errors.Is(err, keylock.ErrLost) {
+			t.Errorf("got %v, want ErrLost", err)
+		}
+		if y.State().Done != 3 || y.Fence() <= x.Fence() {
+			t.Errorf("got %+v with fence %d, want what was written", y.State(), y.Fence())
+		}
+		wantHeld(t, mine, "a")
+		end(t, y, keylock.State{Done: 4})
+		if z := take(t, mine, "a"); z.State().Done != 4 {
+			t.Errorf("got %+v, want that of the last holder", z.State())
+		}
+	})
+}
+
 // A turn that a process got at its second try isn't free for the same process, although the first try had no answer.
 func TestLaw3ATurnOfTheSecondTry(t *testing.T) {
 	t.Parallel()

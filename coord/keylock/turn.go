@@ -180,8 +180,9 @@ func (t *Turn) with(s State) document {
 }
 
 // End ends the turn, and leaves a state for the next one. Its context ends first. End ignores the end of ctx, and takes
-// at most a third of the TTL. It returns [ErrLost] if the turn was lost; then the state isn't written. After another
-// error the turn looks held: this process can take it, and others take it over. A second call does nothing.
+// at most a third of the TTL. It returns [ErrLost] if the row is no longer this turn's. Then the state isn't
+// written, unless the answer to an earlier write of this call was lost, and others replaced the row after that. After
+// another error the turn looks held: this process can take it, and others take it over. A second call does nothing.
 func (t *Turn) End(ctx context.Context, s State) error {
 	t.ctx.End(nil)
 	ctx, leave, err := t.enter(ctx)

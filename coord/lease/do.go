@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -34,7 +35,7 @@ func do(ctx context.Context, store *storage.Store, name string, cfg Config, f fu
 			l.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't release a lease; others get it later", slog.Any("error", err))
 		}
 	}()
-	err = f(l)
+	err = contain.Sound(f(l))
 	if why := context.Cause(l.ctx); errors.Is(why, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(err, fmt.Errorf("lease: %s: %w", storage.Quote(name), why))
 	}

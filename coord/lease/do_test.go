@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -67,6 +68,15 @@ func TestDoTellsOfALoss(t *testing.T) {
 			if !errors.Is(got, lease.ErrLost) || !strings.Contains(got.Error(), name) || err != nil && !errors.Is(got, err) {
 				t.Errorf("%v; want a loss and %v", got, err)
 			}
+		}
+		got := lease.Do(t.Context(), link.Store, name, lease.Config{}, func(ctx context.Context, _ *lease.Lease) error {
+			link.Cut()
+			<-ctx.Done()
+			link.Restore()
+			return fmt.Errorf("read: %w", (*os.PathError)(nil)) // whose Unwrap panics
+		})
+		if !errors.Is(got, lease.ErrLost) || !strings.Contains(got.Error(), "read: ") {
+			t.Errorf("%v; want a loss and the error that can't be unwrapped", got)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(wrong)

@@ -59,7 +59,8 @@
 // A share ends 5/6 of a TTL after its last write. Then the process goes on with the limit divided by the number of
 // processes that it saw last. This is the one case in which law 1 may break: when some processes reach the store and
 // others don't. So it is with a process that was idle, and joins again. Config.Strict makes no call then. A process
-// that has never reached the store makes none either.
+// that has never reached the store makes none either. The store is away when calls have failed for a third of the TTL,
+// and one more after the end of the share. A time in which the process stood still doesn't count.
 //
 // # Cost
 //

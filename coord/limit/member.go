@@ -29,15 +29,16 @@ type member struct {
 	doc     agree.Document[document]
 	loop    *agree.Loop
 	beats   map[string]sighting
-	turn    int64     // of the document
-	turned  time.Time // when that was first seen
-	renewed time.Time // when the last renewal was acknowledged; other writes may have come since
-	target  int64     // by that write
-	share   int64     // in the row
-	wish    int64     // likewise
-	rang    time.Time // when it rang last, because it wants more
-	polls   int       // since then
-	failing time.Time // since when; zero: it doesn't
+	turn    int64         // of the document
+	turned  time.Time     // when that was first seen
+	renewed time.Time     // when the last renewal was acknowledged; other writes may have come since
+	target  int64         // by that write
+	share   int64         // in the row
+	wish    int64         // likewise
+	rang    time.Time     // when it rang last, because it wants more
+	polls   int           // since then
+	failed  time.Time     // when the last step began, if it failed; zero: it didn't
+	away    time.Duration // for how long steps have failed
 	pace
 }
 
@@ -297,19 +298,25 @@ func (m *member) acknowledge(p plan, start time.Time) {
 }
 
 // note logs the first failure, and the first success after it. When calls have failed for a while, and one more that
-// began after the end of the share, the store is away: the process goes on with its safe share.
+// began after the end of the share, the store is away: the process goes on with its safe share. A process that stood
+// still knows nothing of that time. So steps that are a TTL apart begin anew, and two of them never are a while.
 func (m *member) note(ctx context.Context, began time.Time, err error) {
 	if err == nil || storage.LostRace(err) {
-		if !m.failing.IsZero() {
+		if !m.failed.IsZero() {
 			m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can keep a share again")
 		}
-		m.failing = time.Time{}
+		m.failed = time.Time{}
 		return
 	}
-	if m.failing.IsZero() {
-		m.failing = began
+	if m.failed.IsZero() {
 		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't keep a share; trying again", slog.Any("error", err))
 	}
+	if apart := began.Sub(m.failed); apart < m.cfg.TTL {
+		m.away += min(apart, m.cfg.TTL/6)
+	} else {
+		m.away = 0
+	}
+	m.failed = began
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if errors.Is(err, storage.ErrTooLarge) { // the store is there, and all of the number is in use by others
@@ -317,7 +324,7 @@ func (m *member) note(ctx context.Context, began time.Time, err error) {
 		m.safe = 0
 		return
 	}
-	if m.cfg.Strict || m.seen.Since.IsZero() || m.seen.Fault != nil || m.leaving || began.Before(m.until) || began.Sub(m.failing) < m.cfg.TTL/3 {
+	if m.cfg.Strict || m.seen.Since.IsZero() || m.seen.Fault != nil || m.leaving || began.Before(m.until) || m.away < m.cfg.TTL/3 {
 		return
 	}
 	members := int64(len(m.seen.Doc.Members))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -33,10 +34,28 @@ func Acquire(ctx context.Context, stores []*storage.Store, name string, cfg Conf
 
 // Try is [Acquire] without waiting. It returns [ErrHeld] when another process may hold the lock, and other errors
 // after three tries. It remembers what earlier calls of Try and Acquire have seen in these stores. So a call that
-// comes 7/6 of the TTL later takes over from a dead holder. A process that calls Try once and ends sees each lock for
-// the first time, and never takes over.
+// comes 7/6 of the TTL later takes over from a dead holder. A process that calls Try once and ends, such as a job of
+// cron, sees each lock for the first time: [Free] gives it the lock of a holder that died.
 func Try(ctx context.Context, stores []*storage.Store, name string, cfg Config) (*Lock, error) {
 	return acquire(ctx, stores, name, cfg, false)
+}
+
+// Free waits until a dead holder's lock may be had, and frees it: for those that only [Try] once, and would have to
+// watch the lock themselves. It watches a majority of the stores for 7/6 of the TTL, has the lock for a moment, and
+// releases it. A lock that nobody holds is free at once. After three times the TTL it returns [ErrHeld]: the holder
+// lives, or too many stores fail. After an error the lock may look held; another call tries again.
+func Free(ctx context.Context, stores []*storage.Store, name string, cfg Config) error {
+	s, err := cfg.complete(stores, name)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 3*s.TTL, fmt.Errorf("%w, or may be: not free after %v", ErrHeld, 3*s.TTL))
+	defer cancel()
+	l, err := Acquire(ctx, stores, name, cfg)
+	if err != nil {
+		return err
+	}
+	return l.Release(ctx)
 }
 
 // Do acquires the lock and calls f with its context and its fence. It releases the lock however f ends, and returns
@@ -51,7 +70,7 @@ func Do(ctx context.Context, stores []*storage.Store, name string, cfg Config, f
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Release(ctx)) }()
-	err = f(l.Context(), l.Fence())
+	err = contain.Sound(f(l.Context(), l.Fence()))
 	if why := context.Cause(l.Context()); errors.Is(why, ErrLost) && !errors.Is(err, ErrLost) {
 		err = errors.Join(err, fmt.Errorf("quorum: %s: %w", storage.Quote(name), why))
 	}

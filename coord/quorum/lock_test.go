@@ -3,6 +3,8 @@ package quorum_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -146,6 +148,15 @@ func TestDoTellsOfALoss(t *testing.T) {
 		})
 		if !errors.Is(err, quorum.ErrLost) {
 			t.Errorf("got %v, want the loss", err)
+		}
+		p.restore(0, 1)
+		err = quorum.Do(t.Context(), p.stores, name, quorum.Config{TTL: ttl}, func(ctx context.Context, _ int64) error {
+			p.cut(0, 1)
+			<-ctx.Done()
+			return fmt.Errorf("read: %w", (*os.PathError)(nil)) // whose Unwrap panics
+		})
+		if !errors.Is(err, quorum.ErrLost) || !strings.Contains(err.Error(), "read: ") {
+			t.Errorf("got %v, want the loss and the error that can't be unwrapped", err)
 		}
 		if err := quorum.Do(t.Context(), stores, name, quorum.Config{TTL: ttl}, nil); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("without a function: %v", err)
