@@ -118,8 +118,8 @@ func changes() []mutant {
 		{
 			name: "an illness of before a change is blamed on it",
 			file: "settings/health.go",
-			old:  "canary && s.ailing == c.Version:",
-			new:  "false:",
+			old:  "case err != nil && canary && s.ailing != c.Version:",
+			new:  "case err != nil && canary:",
 			by:   "settings",
 			test: "TestLawNoChangeIsBlamedForAnOlderIllness",
 		},
