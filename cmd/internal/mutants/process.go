@@ -261,6 +261,22 @@ func processes() []mutant {
 			test: "TestStuckPartsAreSeen",
 		},
 		{
+			name: "a part that has ended can't say that it is stuck",
+			file: "process/internal/flow/part.go",
+			old:  "	at := 0\n	for at < len(ev.StuckParts)",
+			new:  "	if !ev.open() {\n		return\n	}\n	at := 0\n	for at < len(ev.StuckParts)",
+			by:   "process/internal/flow",
+			test: "TestStuckLateUndoOfAPartIsShownAndKept",
+		},
+		{
+			name: "an instance is purged with a part that is stuck",
+			file: "process/internal/flow/clock.go",
+			old:  "return ev.undoing() || ev.Stuck()",
+			new:  "return ev.undoing()",
+			by:   "process/internal/flow",
+			test: "TestStuckLateUndoOfAPartIsShownAndKept",
+		},
+		{
 			name: "the agents have the newest version",
 			file: "process/agent.go",
 			old:  "h.versions[b.Version]",

@@ -48,6 +48,63 @@ func TestFirstSuccessOfAnyAttempt(t *testing.T) {
 	w.want(Completed, "reserve", "charge", "charge", "ship")
 }
 
+// Laws 5 and 10: a late success in a part of an instance that has ended is undone there. If that undo is stuck, the whole
+// is shown as stuck, and kept, until somebody acts: whether the part is a child or a page, and also below another part.
+func TestStuckLateUndoOfAPartIsShownAndKept(t *testing.T) {
+	t.Parallel()
+	leaf := func(p *Plan) { undoable(do(p, p.Root, "leaf")).Within = time.Minute }
+	for _, c := range []struct {
+		name, part, agent string
+		plan              func(p *Plan)
+	}{
+		{"a child of a Sub", "o1/01.00000", "leaf", func(p *Plan) { sub(p, p.Root, "sub", leaf) }},
+		{"a child of a Split", "o1/01.00001", "leaf", func(p *Plan) { split(p, p.Root, "split", 2, leaf).AtOnce = 1; p.Step("split").Tolerate = 2 }},
+		{"a child of a child", "o1/01.00000/01.00000", "leaf", func(p *Plan) {
+			sub(p, p.Root, "outer", func(p *Plan) { sub(p, p.Root, "inner", leaf) })
+		}},
+		{"an item of a page", "o1/01.00000", "each", func(p *Plan) {
+			p.bounds.page = 2
+			n := undoable(each(p, p.Root, "each", 3))
+			n.Within, n.AtOnce = time.Minute, 2
+		}},
+	} {
+		w := newWorld(t, c.plan)
+		for _, name := range []string{c.agent, "each 0", "each 1", "each 2"} {
+			w.agents[name] = hang
+		}
+		broken := func(Begin) Done { return Done{Outcome: Never, Error: "the bank has no such payment"} }
+		w.agents["undo leaf"], w.agents["undo each 0"], w.agents["undo each 1"] = broken, broken, broken
+		w.start()
+		w.run(time.Hour)
+		if d := w.doc(); !d.over() || d.Status == Stuck {
+			t.Fatalf("%s: before the success it is %s, ended %v", c.name, d.Status, d.Ended)
+		}
+		ended := w.doc().Ended
+		var late Begin
+		for _, b := range w.begins {
+			if b.ID == c.part {
+				late = b
+			}
+		}
+		w.give(c.part, answering(late, did("r1")))
+		for range 3 {
+			w.run(365 * 24 * time.Hour)
+			if d := w.doc(); d.Status != Stuck || d.Purged || !d.Ended.Equal(ended) {
+				t.Fatalf("%s: with an undo that is stuck it is %s, purged: %v, ended %v", c.name, d.Status, d.Purged, d.Ended)
+			}
+		}
+		w.actOn(c.part, ActSkip, late.Path, "")
+		w.run(time.Minute)
+		if d := w.doc(); d.Status != d.Final || d.Purged {
+			t.Errorf("%s: when somebody has acted it is %s, purged: %v", c.name, d.Status, d.Purged)
+		}
+		w.run(365 * 24 * time.Hour)
+		if d := w.doc(); !d.Purged {
+			t.Errorf("%s: a year after that it is %s, and not purged", c.name, d.Status)
+		}
+	}
+}
+
 // Law 5: a second success with another effect is undone if its result says its effect, else it is marked.
 func TestSecondSuccess(t *testing.T) {
 	t.Parallel()
