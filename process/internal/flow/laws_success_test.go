@@ -48,8 +48,9 @@ func TestFirstSuccessOfAnyAttempt(t *testing.T) {
 	w.want(Completed, "reserve", "charge", "charge", "ship")
 }
 
-// Laws 5 and 10: a late success in a part of an instance that has ended is undone there. If that undo is stuck, the whole
-// is shown as stuck, and kept, until somebody acts: whether the part is a child or a page, and also below another part.
+// Laws 5 and 10: a late success in a part of an instance that has ended is undone there. If that undo is stuck, the
+// whole is shown as stuck, and kept, until somebody acts: whether the part is a child or a page, and also below another
+// part.
 func TestStuckLateUndoOfAPartIsShownAndKept(t *testing.T) {
 	t.Parallel()
 	leaf := func(p *Plan) { undoable(do(p, p.Root, "leaf")).Within = time.Minute }
