@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,61 @@ func TestStuckLateUndoOfAPartIsShownAndKept(t *testing.T) {
 		w.actOn(c.part, ActSkip, late.Path, "")
 		w.run(time.Minute)
 		if d := w.doc(); d.Status != d.Final || d.Purged {
+			t.Errorf("%s: when somebody has acted it is %s, purged: %v", c.name, d.Status, d.Purged)
+		}
+		w.run(365 * 24 * time.Hour)
+		if d := w.doc(); !d.Purged {
+			t.Errorf("%s: a year after that it is %s, and not purged", c.name, d.Status)
+		}
+	}
+}
+
+// Laws 5 and 10: so it is after a pivot, where a second success in a part that ended well is undone there: the step of
+// the part stays in a document from which others have left for the trail.
+func TestStuckLateUndoOfAPartIsShownAfterThePivot(t *testing.T) {
+	t.Parallel()
+	leaf := func(p *Plan) { undoable(do(p, p.Root, "leaf")) }
+	after := func(p *Plan) {
+		p.Add(p.Root, Pivot, "pivot")
+		for i := range 9 {
+			do(p, p.Root, fmt.Sprint("after", i))
+		}
+	}
+	for _, c := range []struct {
+		name, part, agent string
+		plan              func(p *Plan)
+	}{
+		{"a child of a Sub", "o1/01.00000", "leaf", func(p *Plan) { sub(p, p.Root, "sub", leaf) }},
+		{"a child of a Split", "o1/01.00001", "leaf", func(p *Plan) { split(p, p.Root, "split", 2, leaf) }},
+		{"a child of a page", "o1/01.00000/01.00001", "leaf", func(p *Plan) { split(p, p.Root, "split", 3, leaf) }},
+		{"a child of a child with a pivot", "o1/01.00000/01.00000", "leaf", func(p *Plan) {
+			sub(p, p.Root, "outer", func(p *Plan) { sub(p, p.Root, "inner", leaf); after(p) })
+		}},
+		{"an item of a page", "o1/01.00000", "each", func(p *Plan) { undoable(each(p, p.Root, "each", 3)) }},
+	} {
+		w := newWorld(t, func(p *Plan) { p.bounds.page, p.bounds.lines = 2, 2; c.plan(p); after(p) })
+		for _, name := range []string{c.agent, "each 0", "each 1", "each 2"} {
+			w.agents[name] = func(Begin) Done { return effective("e1") }
+		}
+		broken := func(Begin) Done { return Done{Outcome: Never, Error: "the bank has no such payment"} }
+		w.agents["undo leaf"], w.agents["undo each 0"], w.agents["undo each 1"] = broken, broken, broken
+		w.start()
+		w.run(time.Minute)
+		if d := w.doc(); d.Status != Completed || d.Trailed == 0 {
+			t.Fatalf("%s: before the second success it is %s, with %d steps in the trail", c.name, d.Status, d.Trailed)
+		}
+		i := slices.IndexFunc(w.begins, func(b Begin) bool { return b.ID == c.part && b.Name == c.agent })
+		second := w.begins[i]
+		w.give(c.part, answering(second, effective("e2")))
+		for range 3 {
+			w.run(365 * 24 * time.Hour)
+			if d := w.doc(); d.Status != Stuck || d.Purged {
+				t.Fatalf("%s: with an undo that is stuck it is %s, purged: %v", c.name, d.Status, d.Purged)
+			}
+		}
+		w.actOn(c.part, ActSkip, second.Path, "")
+		w.run(time.Minute)
+		if d := w.doc(); d.Status != Completed || d.Purged {
 			t.Errorf("%s: when somebody has acted it is %s, purged: %v", c.name, d.Status, d.Purged)
 		}
 		w.run(365 * 24 * time.Hour)

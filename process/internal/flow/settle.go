@@ -135,10 +135,11 @@ func (s settler) needed(ev *Event) bool {
 	return ev.open() || ev.Status == Undoing || scopes(s).armed(ev) || ev.undoing() || ev.Stuck()
 }
 
-// hears reports that a step that has ended may still get a success that is to be undone, or may go on with its key.
+// hears reports that a step that has ended may still get a success that is to be undone, or a word of a part that
+// undoes one, or may go on with its key.
 func (s settler) hears(ev *Event) bool {
 	n := s.plan.Node(ev.ID)
-	return ev.unknown() || n != nil && n.undoable() && (ev.Status != Completed || s.doc.Pivot == "")
+	return ev.unknown() || n != nil && n.undoable() && (ev.Status != Completed || s.doc.Pivot == "" || Parts(ev, n.Verb) > 0)
 }
 
 // size is about how many bytes the document takes in the store, beside its early signals.
