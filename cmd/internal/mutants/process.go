@@ -271,10 +271,26 @@ func processes() []mutant {
 		{
 			name: "an instance is purged with a part that is stuck",
 			file: "process/internal/flow/clock.go",
-			old:  "return ev.undoing() || ev.Stuck()",
+			old:  "return ev.takesBack() || ev.Stuck()",
 			new:  "return ev.undoing()",
 			by:   "process/internal/flow",
 			test: "TestStuckLateUndoOfAPartIsShownAndKept",
+		},
+		{
+			name: "an instance is purged while a part takes something back",
+			file: "process/internal/flow/clock.go",
+			old:  "return ev.takesBack() || ev.Stuck()",
+			new:  "return ev.undoing() || ev.Stuck()",
+			by:   "process/internal/flow",
+			test: "TestRetentionWaitsForUndosOfParts",
+		},
+		{
+			name: "a step whose parts are undone leaves after the pivot",
+			file: "process/internal/flow/settle.go",
+			old:  " || Parts(ev, n.Verb) > 0)",
+			new:  ")",
+			by:   "process/internal/flow",
+			test: "TestStuckLateUndoOfAPartIsShownAfterThePivot",
 		},
 		{
 			name: "the agents have the newest version",

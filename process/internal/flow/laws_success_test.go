@@ -162,6 +162,62 @@ func TestStuckLateUndoOfAPartIsShownAfterThePivot(t *testing.T) {
 	}
 }
 
+// Laws 1 and 5: an instance whose retention is over is kept while a part of it takes a late success back: its parts are
+// deleted with it.
+func TestRetentionWaitsForUndosOfParts(t *testing.T) {
+	t.Parallel()
+	leaf := func(p *Plan) { undoable(do(p, p.Root, "leaf")).Within = time.Minute }
+	for _, c := range []struct {
+		name, part, agent string
+		plan              func(p *Plan)
+	}{
+		{"a child of a Sub", "o1/01.00000", "leaf", func(p *Plan) { sub(p, p.Root, "sub", leaf) }},
+		{"a child of a Split", "o1/01.00001", "leaf", func(p *Plan) { split(p, p.Root, "split", 2, leaf).Tolerate = 2 }},
+		{"a child of a child", "o1/01.00000/01.00000", "leaf", func(p *Plan) {
+			sub(p, p.Root, "outer", func(p *Plan) { sub(p, p.Root, "inner", leaf) })
+		}},
+		{"an item of a page", "o1/01.00000", "each", func(p *Plan) {
+			p.bounds.page = 2
+			undoable(each(p, p.Root, "each", 3)).Within = time.Minute
+		}},
+	} {
+		for _, second := range []bool{false, true} {
+			w := newWorld(t, func(p *Plan) { c.plan(p); p.Retention = time.Minute })
+			after := 47 * time.Hour
+			for _, name := range []string{c.agent, "each 0", "each 1", "each 2"} {
+				if w.agents[name] = hang; second {
+					w.agents[name], after = func(Begin) Done { return effective("e1") }, 50*time.Minute
+				}
+			}
+			undone, until := 0, w.now.Add(after+20*time.Hour)
+			undo := func(Begin) Done {
+				if w.now.Before(until) {
+					return Done{Outcome: Failed, Error: "the bank is away"}
+				}
+				undone++
+				return did("undone")
+			}
+			w.agents["undo leaf"], w.agents["undo each 0"], w.agents["undo each 1"] = undo, undo, undo
+			w.start()
+			w.run(after)
+			i := slices.IndexFunc(w.begins, func(b Begin) bool { return b.ID == c.part && b.Name == c.agent })
+			w.give(c.part, answering(w.begins[i], effective("e2")))
+			w.run(until.Sub(w.now) - time.Second)
+			if d := w.doc(); !d.over() || d.Purged || undone > 0 {
+				t.Errorf("%s, second %v: while the undo lasts it is %s, purged: %v, undone %d times", c.name, second, d.Status, d.Purged, undone)
+			}
+			w.run(time.Hour)
+			if undone != 1 {
+				t.Errorf("%s, second %v: undone %d times, want once", c.name, second, undone)
+			}
+			w.run(7 * 24 * time.Hour)
+			if d := w.doc(); !d.Purged {
+				t.Errorf("%s, second %v: a week after the undo it is %s, and not purged", c.name, second, d.Status)
+			}
+		}
+	}
+}
+
 // Law 5: a second success with another effect is undone if its result says its effect, else it is marked.
 func TestSecondSuccess(t *testing.T) {
 	t.Parallel()
