@@ -69,8 +69,12 @@ func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
 	v := handlers.Judge(err)
 	asks := v.Action == handlers.HandBack
+	ended := func() bool { // the step no longer waits for the attempt, as the store tells if it can
+		s, err := h.instances.Get(ctx, b.ID, "")
+		return err == nil && !s.Value.Wants(b)
+	}
 	switch {
-	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable:
+	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable && !ended():
 		return nil, err // the message comes again
 	case asks:
 		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),

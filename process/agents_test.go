@@ -126,6 +126,25 @@ func TestLaterEndsWithItsStep(t *testing.T) {
 	})
 }
 
+// Law 8. An agent that always has an error of the store is called until its step has ended, and no more.
+func TestTheStoresErrorEndsWithItsStep(t *testing.T) {
+	each(t, func(c *crew, p *process.Plan[note]) {
+		c.undoable(p, "a").Within(time.Minute)
+	}, func(l *lab) {
+		l.when("a", func(context.Context) (string, error) {
+			return "", fmt.Errorf("read my rows: %w", storage.ErrUnavailable)
+		})
+		l.ok(l.notes.Start(l.t.Context(), "i", note{Did: []string{}}))
+		l.pass(5 * time.Minute)
+		l.want("i", process.Aborted, "")
+		if l.took() == "" {
+			l.t.Error("the agent was not called")
+		}
+		l.pass(time.Hour)
+		l.wantJournal("")
+	})
+}
+
 // errAroundNil is an error whose Unwrap returns a nil pointer that is an error. Its Unwrap panics.
 func errAroundNil() error { return fmt.Errorf("read: %w", (*os.PathError)(nil)) }
 

@@ -199,16 +199,22 @@ func readFields(expression string) (gocron.Schedule, error) {
 // unrestricted marks a field of the parser that doesn't restrict the day.
 const unrestricted = 1 << 63
 
-// openDays marks the fields for days that begin with a star. The parser takes only a lone star for unrestricted.
+// openDays marks the fields for days that begin with a star, and no others. The parser marks those that have a lone
+// star, or a question mark, anywhere.
 func openDays(spec *gocron.SpecSchedule, fields []string) {
 	if n := len(fields); n >= 5 {
-		if strings.HasPrefix(fields[n-3], "*") {
-			spec.Dom |= unrestricted
-		}
-		if strings.HasPrefix(fields[n-1], "*") {
-			spec.Dow |= unrestricted
-		}
+		spec.Dom, spec.Dow = openDay(spec.Dom, fields[n-3]), openDay(spec.Dow, fields[n-1])
 	}
+}
+
+func openDay(days uint64, field string) uint64 {
+	switch field[0] {
+	case '*':
+		return days | unrestricted
+	case '?':
+		return days
+	}
+	return days &^ unrestricted
 }
 
 // searchYears is how far ahead a due time is looked for. 29 February may be eight years away.

@@ -175,7 +175,7 @@ func (o operator) stuckStep(m Act) (s step, ok bool) {
 	switch {
 	case !ok:
 		o.refuse(m, "it has no such step in its document")
-	case s.ev.Status != Stuck && len(s.ev.StuckParts) > 0:
+	case s.ev.Status != Stuck && s.ev.Stuck():
 		o.refuse(m, "a part of the step is stuck, not the step")
 		return s, false
 	case s.ev.Status != Stuck:

@@ -148,8 +148,8 @@ func (c clock) keepUntil(x time.Time) {
 	c.send(channel.At(c.doc.Purge, Alarm{Plan: c.plan.Name, ID: c.id, At: c.doc.Purge, Purge: true}))
 }
 
-// purge leaves a tombstone, and asks for all else to be deleted. An instance that somebody must act on is kept until
-// somebody has.
+// purge leaves a tombstone, and asks for all else to be deleted. An instance that takes something back, or that
+// somebody must act on, is kept until that has happened, also in a part of it.
 func (c clock) purge(m Alarm) {
 	d := c.doc
 	if d.Purge.IsZero() || d.Purge.After(m.At) { // the alarm is of an earlier end
@@ -159,7 +159,7 @@ func (c clock) purge(m Alarm) {
 		return
 	}
 	until := d.Ended.Add(c.kept())
-	if slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.undoing() || ev.Stuck() }) {
+	if slices.ContainsFunc(d.Events, func(ev *Event) bool { return ev.takesBack() || ev.Stuck() }) {
 		until = m.At.Add(c.kept())
 	}
 	if until.After(m.At) {

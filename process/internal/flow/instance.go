@@ -70,6 +70,7 @@ type Instance struct {
 	Going   bool           `json:"going,omitzero"`    // a page that was told to begin before its start came
 	UndoFor int            `json:"undofor,omitzero"`
 	Told    bool           `json:"told,omitzero"`     // a part has told its parent that it is stuck
+	Undoes  bool           `json:"undoes,omitzero"`   // it has told its parent that it takes something back after its end
 	Trailed int            `json:"trailed,omitzero"`  // ended steps that have left for the trail
 	Shelf   []Shelved      `json:"shelf,omitempty"`   // steps in the trail that may be needed again
 	Purged  bool           `json:"purged,omitzero"`   // only this tombstone is left
@@ -214,9 +215,10 @@ type BadItem struct {
 
 // StuckPart is what a part of a step has said last. It is stuck if Msg is not empty.
 type StuckPart struct {
-	Index int    `json:"index"`
-	Seq   uint64 `json:"seq"`
-	Msg   string `json:"msg,omitempty"`
+	Index  int    `json:"index"`
+	Seq    uint64 `json:"seq"`
+	Msg    string `json:"msg,omitempty"`
+	Undoes bool   `json:"undoes,omitzero"` // it has ended, and takes something back
 }
 
 // Early is a signal that came before anybody waited for it.

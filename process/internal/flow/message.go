@@ -103,6 +103,7 @@ type Done struct {
 	Sort    channel.Kind     `json:"kind,omitempty"`    // of an event that is lost: its kind
 	At      time.Time        `json:"at,omitzero"`       // of an alarm that is lost: its time
 	Seq     uint64           `json:"seq,omitzero"`      // of a child that is stuck, or moves again: orders these words
+	Undoes  bool             `json:"undoes,omitzero"`   // of such a word: the child has ended, and takes something back
 }
 
 // SilentOf says that an attempt outlives its time. It is no attempt's end, also to a program that doesn't know it.

@@ -85,8 +85,8 @@ func (p parts) failed(m Done) {
 }
 
 // says takes the word of a part that is stuck, or moves again. An ended part has such a word, too: the undo of a late
-// success may be stuck there. Of several words the newest counts, whenever it comes: each part that was stuck has a
-// word that it moves again.
+// success may be under way there, or stuck. Of several words the newest counts, whenever it comes: each part that was
+// stuck has a word that it moves again.
 func (p parts) says(m Done) {
 	ev, i := p.ev, 0
 	if m.Item != nil {
@@ -100,7 +100,7 @@ func (p parts) says(m Done) {
 		ev.StuckParts = append(ev.StuckParts, StuckPart{Index: i})
 	}
 	if x := &ev.StuckParts[at]; x.Seq < m.Seq {
-		x.Seq, x.Msg, p.touched, p.moved = m.Seq, "", true, true
+		x.Seq, x.Msg, x.Undoes, p.touched, p.moved = m.Seq, "", m.Undoes, true, true
 		if m.Outcome == Halted {
 			x.Msg = shorten("stuck: " + m.Error)
 		}

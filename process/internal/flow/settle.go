@@ -76,17 +76,19 @@ func (e *Event) Stuck() bool {
 		slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Msg != "" })
 }
 
-// tellStuck tells the parent that the part is stuck, or moves again, so that the whole is seen to be.
+// tellStuck tells the parent that the part is stuck, or moves again, so that the whole is seen to be; and that it takes
+// something back after its end, or has, so that the whole is kept meanwhile.
 func (s settler) tellStuck() {
 	d := s.doc
-	if stuck := d.Status == Stuck; stuck == d.Told {
+	stuck, undoes := d.Status == Stuck, d.over() && slices.ContainsFunc(d.Events, (*Event).takesBack)
+	if stuck == d.Told && undoes == d.Undoes {
 		return
 	}
-	d.Told = !d.Told
+	d.Told, d.Undoes = stuck, undoes
 	d.Seq++
 	i := d.Parent.Index
-	m := Done{Plan: s.plan.Name, ID: d.Parent.ID, Path: d.Parent.Path, Run: d.Parent.Run, Item: &i, Undo: d.UndoFor, Outcome: Moving, Seq: d.Seq}
-	if d.Told {
+	m := Done{Plan: s.plan.Name, ID: d.Parent.ID, Path: d.Parent.Path, Run: d.Parent.Run, Item: &i, Undo: d.UndoFor, Outcome: Moving, Undoes: undoes, Seq: d.Seq}
+	if stuck {
 		m.Outcome, m.Error = Halted, s.id
 	}
 	s.send(m)
@@ -135,10 +137,11 @@ func (s settler) needed(ev *Event) bool {
 	return ev.open() || ev.Status == Undoing || scopes(s).armed(ev) || ev.undoing() || ev.Stuck()
 }
 
-// hears reports that a step that has ended may still get a success that is to be undone, or may go on with its key.
+// hears reports that a step that has ended may still get a success that is to be undone, or a word of a part that
+// undoes one, or may go on with its key.
 func (s settler) hears(ev *Event) bool {
 	n := s.plan.Node(ev.ID)
-	return ev.unknown() || n != nil && n.undoable() && (ev.Status != Completed || s.doc.Pivot == "")
+	return ev.unknown() || n != nil && n.undoable() && (ev.Status != Completed || s.doc.Pivot == "" || Parts(ev, n.Verb) > 0)
 }
 
 // size is about how many bytes the document takes in the store, beside its early signals.

@@ -72,6 +72,11 @@ func (e *Event) undoing() bool {
 	return slices.ContainsFunc(e.Undos, func(u *Undo) bool { return !u.Status.Final() })
 }
 
+// takesBack is undoing, also of a part of the step that has ended.
+func (e *Event) takesBack() bool {
+	return e.undoing() || slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Undoes })
+}
+
 // undoNext begins to undo the step of a scope that ended last, and those that ended before it side by side with it.
 func (x scopes) undoNext(u Unwind) bool {
 	var batch []*Event

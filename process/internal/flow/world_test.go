@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -211,6 +212,7 @@ func (w *world) deliver(m channel.Message) {
 		w.give(m.ID, m)
 	case Record:
 		w.records, w.lines = append(w.records, m), append(w.lines, m.Lines...)
+		maps.DeleteFunc(w.keeper.docs, func(id string, _ jsontext.Value) bool { return m.Forget && strings.HasPrefix(id, m.ID+"/") })
 	default:
 		w.asked = append(w.asked, wire.Wrapped{Message: m})
 	}
