@@ -63,7 +63,7 @@ func large() map[string]int {
 		"process/internal/flow.opening":     41,
 		"process/internal/flow.operator":    40,
 		"process/internal/flow.pace":        39,
-		"process/internal/flow.parts":       42,
+		"process/internal/flow.parts":       41,
 		"process/internal/flow.scopes":      35,
 		"process/internal/flow.settler":     27,
 		"process/internal/flow.shelf":       27,

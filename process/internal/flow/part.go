@@ -84,9 +84,9 @@ func (p parts) failed(m Done) {
 	}
 }
 
-// says takes the word of a part that is stuck, or moves again, also of one that has ended: the undo of a late success may
-// be stuck there. Of several words the newest counts, whenever it comes: each part that was stuck has a word that it
-// moves again.
+// says takes the word of a part that is stuck, or moves again, also of one that has ended: the undo of a late success
+// may be stuck there. Of several words the newest counts, whenever it comes: each part that was stuck has a word that
+// it moves again.
 func (p parts) says(m Done) {
 	ev, i := p.ev, 0
 	if m.Item != nil {
