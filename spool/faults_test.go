@@ -221,6 +221,35 @@ func TestLaw7OpenRefuses(t *testing.T) {
 	}
 }
 
+// Nothing is made beside a file that is no spool, whatever link leads to it.
+func TestLaw7NothingIsLeftBesideAForeignFile(t *testing.T) {
+	t.Parallel()
+	c := channelsOver(t, worldtest.OpenStore(t, worldtest.Virtual), routes(t))
+	junk, db := filepath.Join(t.TempDir(), "notes.txt"), filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(junk, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := worldtest.OpenAt(t, db).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{junk, db} {
+		link := filepath.Join(t.TempDir(), "web.spool")
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{link, target} {
+			if _, err := Open(t.Context(), path, c, Config{}); !errors.Is(err, storage.ErrInvalid) {
+				t.Errorf("%s: got %v, want that it is refused", path, err)
+			}
+			for _, at := range []string{link, target} {
+				if left, err := filepath.Glob(filepath.Join(filepath.Dir(at), "*")); err != nil || len(left) != 1 || left[0] != at {
+					t.Errorf("%s: there are now %q (%v), want the file alone", path, left, err)
+				}
+			}
+		}
+	}
+}
+
 // Two programs never share a spool. The file is free when the first one closes it.
 func TestLaw7OneProgram(t *testing.T) {
 	t.Parallel()

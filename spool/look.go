@@ -89,6 +89,16 @@ func withFile(ctx context.Context, path string, do func(file string, local *stor
 	return do(file, local)
 }
 
+// refuseForeign refuses a file that is no spool, before a lock file is made beside it. It leaves to the opening for use
+// what else may be wrong.
+func refuseForeign(ctx context.Context, file string) error {
+	err := withFile(ctx, file, func(string, *storage.Store) error { return nil })
+	if errors.Is(err, storage.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
 func notASpool(file, key string) error {
 	return fmt.Errorf("spool: %w: %s is not a spool, or one of a newer version: it has a blob %s", storage.ErrInvalid, storage.Quote(file), storage.Quote(key))
 }

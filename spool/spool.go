@@ -128,6 +128,9 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseForeign(ctx, file); err != nil {
+		return nil, err
+	}
 	lock, err := lockFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)

@@ -22,6 +22,9 @@ func (d Drivers) Open(ctx context.Context, url string) (*Store, error) {
 	scheme, rest, ok := strings.Cut(url, ":")
 	open := d[scheme]
 	if !ok || open == nil {
+		if url != "" && strings.ContainsAny(url[:1], "\"'") {
+			return nil, &Error{Op: "open", Resource: "store", Err: fmt.Errorf("%w: the URL is in quotes, which are taken for a part of it; want it without them", ErrInvalid)}
+		}
 		known := slices.Sorted(maps.Keys(d))
 		for i, k := range known {
 			known[i] = k + ":…"

@@ -25,13 +25,18 @@ func TestOpenNamesTheSchemeOnly(t *testing.T) {
 	if !errors.As(err, &e) || e.Op != "open" || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("bad: got %v, want a *storage.Error that wraps the cause", err)
 	}
-	for _, url := range []string{"bad:AccountKey=secret", "secret", "secret:x", "", ":secret"} {
+	for _, url := range []string{"bad:AccountKey=secret", "secret", "secret:x", "", ":secret", `"bad:AccountKey=secret"`, `'secret`} {
 		if _, err := drivers.Open(t.Context(), url); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, want an error without the URL's text", url, err)
 		}
 	}
 	if _, err := drivers.Open(t.Context(), "other:x"); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "bad:…, good:…") {
 		t.Errorf("unknown scheme: got %v, want the known ones named", err)
+	}
+	for _, url := range []string{`"good:x"`, `'good:x'`, `"`} { // as some readers of files of variables leave it
+		if _, err := drivers.Open(t.Context(), url); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "the URL is in quotes") {
+			t.Errorf("%s: got %v, want the quotes named", url, err)
+		}
 	}
 }
 

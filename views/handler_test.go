@@ -2,6 +2,7 @@ package views_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,6 +65,18 @@ func TestHandlerGet(t *testing.T) {
 	r = ask(page(w.Totals), "GET", "/totals/bob")
 	if got, want := text(t, r), `{"account":"bob","sum":0}`+"\n"; r.StatusCode != 200 || got != want {
 		t.Errorf("before the first event: got %d %q, want 200 %q", r.StatusCode, got, want)
+	}
+}
+
+// A handler without a render shows the view as it is.
+func TestHandlerWithoutRender(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.mustFold("totals", added("1", "ada", 5))
+	r := ask(w.Totals.Handler(func(*http.Request) string { return "ada" }, nil), "GET", "/")
+	var got Total
+	if err := json.NewDecoder(r.Body).Decode(&got); r.StatusCode != 200 || err != nil || got.Sum != 5 {
+		t.Errorf("got %d %+v, error %v; want the view with the sum 5", r.StatusCode, got, err)
 	}
 }
 

@@ -122,7 +122,7 @@ func (v *View[V]) keep(key string, c *cached[V], began time.Time) *cached[V] {
 }
 
 // Handler serves documents as JSON with ETag, If-None-Match, HEAD and Cache-Control. key takes the document's key from
-// the request. render returns the value that is encoded for a view.
+// the request. render returns the value that is encoded for a view; a nil render shows the view as it is.
 //
 //   - A document without events is served as its initial view: an empty calendar is a calendar.
 //   - Where there is nothing to show, render returns nil, which is answered with 404. A nil slice or map is [] or {}.
@@ -158,8 +158,11 @@ type Server[V any] struct {
 }
 
 // Server returns a server of the view. render returns the value that is encoded for a document; nil is answered with
-// 404.
+// 404. A nil render shows the view as it is.
 func (v *View[V]) Server(render func(key string, view V) any) *Server[V] {
+	if render == nil {
+		render = func(_ string, view V) any { return view }
+	}
 	return &Server[V]{v, render, lru.New[*rendered[V]](v.cfg.Cache, v.cfg.CacheBytes)}
 }
 

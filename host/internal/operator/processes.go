@@ -161,6 +161,8 @@ func processesList(ctx context.Context, x *call) error {
 	}
 	switch {
 	case c.json:
+	case len(lines) == 0 && q.Status == "" && q.Since.IsZero():
+		c.out.printf("No instances that have not ended. -since 24h also lists those that have.\n")
 	case len(lines) == 0:
 		c.out.printf("No instances.\n")
 	case q.Status == process.Stuck:

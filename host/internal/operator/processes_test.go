@@ -116,7 +116,8 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	stop := x.Start(worker.Config{Queues: map[string]worker.QueueConfig{ // Azurite doesn't ring
 		"trip": often, "trip-do": often, "trip-alarms": often, "trip-record": often,
 	}})
-	contains(t, "list", x.want(t, 0, "", "processes", "list"), "No instances.")
+	contains(t, "list", x.want(t, 0, "", "processes", "list"), "No instances that have not ended. -since 24h")
+	contains(t, "list of ended ones", x.want(t, 0, "", "processes", "list", "-since", "1h"), "No instances.")
 	contains(t, "show", x.want(t, 3, "", "processes", "show", "t1"), `no instance "t1" of trip`)
 	x.start(t, trip{ID: "t1", Stick: "think", Days: 2})
 	x.until(t, "trip t1 02 think ", "-stuck")
@@ -383,7 +384,7 @@ func TestProcessesOfSeveralPlans(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	contains(t, "nothing published", x.want(t, 2, "", "processes", "list"), "name the plan by -plan; no program has published")
-	contains(t, "by name", x.want(t, 0, "", "processes", "list", "-plan", "trip"), "No instances.")
+	contains(t, "by name", x.want(t, 0, "", "processes", "list", "-plan", "trip"), "No instances that have not ended.")
 	contains(t, "no name of a plan", x.want(t, 2, "", "processes", "list", "-plan", "T"), "plan")
 	x.publish(t)
 	contains(t, "no plan", x.want(t, 2, "", "processes", "versions"), "the programs of this store have no plan")

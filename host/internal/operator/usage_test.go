@@ -151,7 +151,7 @@ func TestExitCodes(t *testing.T) {
 		{"turns release mails a -why x", 3, "has ever had a turn"},
 		{"processes", 2, "processes list, processes show, processes signal"},
 		{"processes list", 2, "have no plan; name one that had by -plan"},
-		{"processes list -plan trip", 0, "No instances."},
+		{"processes list -plan trip", 0, "No instances that have not ended."},
 		{"processes show o17 -plan trip", 3, `no instance "o17" of trip`},
 		{"processes show -help", 0, "trackingId"},
 		{"processes cancel -help", 0, "at most 100 bytes; the default is USER@HOST"},

@@ -103,7 +103,7 @@ func (p *program) flags(f *host.Flags) {
 		"web's own machine are not counted. Only a web needs it. "+whileRunning+" perAddress")
 	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise.\n"+whileRunning+" perMail")
 	p.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
-		"behind a proxy has one address. Only a web needs it")
+		"behind a proxy has one address, and behind one on the web's own machine nobody is counted. Only a web needs it")
 	f.Check("season-opens", func() error { return p.setOpening(*opens) })
 }
 
