@@ -21,6 +21,7 @@ import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/boottest"
 	"github.com/millrace-go/millrace/process"
+	"github.com/millrace-go/millrace/views"
 )
 
 type order struct{ Item string }
@@ -434,5 +435,24 @@ func TestSummary(t *testing.T) {
 		if code := r.end(); code != host.ExitOK || !strings.Contains(r.String(), want) {
 			t.Errorf("got exit code %d and\n%s\nwant 0 and %q", code, r, want)
 		}
+	}
+}
+
+// A program that only reads a view registers it nowhere. Its web is refused at start nonetheless where the view has a
+// name that the framework keeps, with the same text as a registration.
+func TestAViewThatIsOnlyReadIsCheckedAtStart(t *testing.T) {
+	t.Parallel()
+	p := host.Program{
+		Name:   "shop",
+		Routes: func() (*channel.Routes, error) { return channel.NewRoutes() },
+		Web: func(a *host.App) (http.Handler, error) {
+			v := views.New(a.Channels, "settings", views.Config[int]{})
+			return v.Handler(func(r *http.Request) string { return r.URL.Path }, nil), nil
+		},
+	}
+	r := start(t, p, "-addr=127.0.0.1:0")
+	got := r.line(t, "the framework keeps this name for itself; choose one that is none of claims, counters, ")
+	if code := <-r.code; code != 1 || !strings.Contains(got, `values: collection "settings": `) {
+		t.Errorf("got code %d and %q; want 1, and the collection's name", code, got)
 	}
 }

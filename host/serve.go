@@ -20,12 +20,14 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/processes"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/cost"
 	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
+	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/active"
 	"github.com/millrace-go/millrace/worker/optional"
@@ -257,6 +259,9 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, err
 		}
 		parts = append(parts, a.server("server", a.listener, handler))
+	}
+	if err := values.Faults(wire.Inside{}, a.Store); err != nil {
+		return nil, err
 	}
 	parts = append(parts, a.parts...)
 	if a.spool != nil {

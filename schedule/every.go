@@ -123,7 +123,7 @@ func plannedAhead(*channel.Envelope) bool { return true }
 // documents returns the collection of all schedules. The document itself knows a copy of a wake, so its record needs no
 // entry of it.
 func documents(c *channel.Channels) *values.Collection[document] {
-	return values.Keep(wire.Inside{}, values.New(c, collection, values.Config[document]{Idempotent: func(e *channel.Envelope) bool { return e.Kind == wakeKind }}))
+	return values.NewKept(wire.Inside{}, c, collection, values.Config[document]{Idempotent: func(e *channel.Envelope) bool { return e.Kind == wakeKind }})
 }
 
 // fold registers the handler of a kind.

@@ -112,11 +112,10 @@ type Collection[V any] struct {
 	blobs    *storage.Blobs
 	rows     *storage.Table
 	cfg      Config[V]
-	fault    error // of cfg, or of V
+	fault    error // of the name, of cfg, or of V
 	cache    *lru.Cache[*document[V]]
 	exact    *jsonform.Exact // tells which values need no decoding to be what decoding gives
 	asIs     bool            // none does
-	keeps    bool            // its name is one of the framework's
 	atomic   bool
 	billed   bool
 	absent   atomic.Int32 // how many keys in a row were not stored yet when they were read to be changed
@@ -130,18 +129,31 @@ const guessAfter = 8
 const rowsSuffix = "-applied"
 
 // New returns the collection of a name. The documents are blobs in the container of that name; rows of older
-// messages are in the table NAME-applied.
+// messages are in the table NAME-applied. [Collection.Check] reports what is wrong, as does the start of a program of
+// package host.
 func New[V any](channels *channel.Channels, name string, cfg Config[V]) *Collection[V] {
+	return newCollection(channels, name, cfg, false)
+}
+
+// NewKept is New for this module's own packages: the name is one of those that the framework keeps for itself.
+func NewKept[V any](_ wire.Inside, channels *channel.Channels, name string, cfg Config[V]) *Collection[V] {
+	return newCollection(channels, name, cfg, true)
+}
+
+func newCollection[V any](channels *channel.Channels, name string, cfg Config[V], keeps bool) *Collection[V] {
 	cfg, fault := cfg.withDefaults()
 	if _, err := jsonform.Check(reflect.TypeFor[V]()); err != nil {
 		fault = errors.Join(fault, err)
 	}
+	fault = errors.Join(checkName(name, keeps), fault)
 	store := channels.Store()
-	return &Collection[V]{
+	c := &Collection[V]{
 		name: name, channels: channels, cfg: cfg, fault: fault, cache: lru.New[*document[V]](cfg.Cache, cfg.CacheBytes),
 		exact: jsonform.ExactOf(reflect.TypeFor[V]()),
 		blobs: store.Blobs(name), rows: store.Table(name + rowsSuffix), atomic: store.Atomic(), billed: store.Props().Billed,
 	}
+	note(store, c.Check())
+	return c
 }
 
 // AsIs is for this module's own packages: the values of the collection always come back from JSON as they are, or as
@@ -153,13 +165,6 @@ func (c *Collection[V]) AsIs(wire.Inside) *Collection[V] {
 
 // kept are the containers that the framework has in each store.
 var kept = []string{"claims", "counters", "gates", "guards", "lanes", "leases", "pauses", "poison", "programs", "quorum", "schedules", "settings", "shares", "spool"}
-
-// Keep is for this module's own packages: the collection has one of the names that the framework keeps for itself. It
-// returns the collection.
-func Keep[V any](_ wire.Inside, c *Collection[V]) *Collection[V] {
-	c.keeps = true
-	return c
-}
 
 // checkName refuses a name that can't be used, and one under which the framework stores something else.
 func checkName(name string, keeps bool) error {
@@ -177,8 +182,8 @@ func (c *Collection[V]) Idempotent(e *channel.Envelope) bool { return c.cfg.Idem
 
 // Check reports a name that can't be used, a V that can't be stored, and every fault of the Config.
 func (c *Collection[V]) Check() error {
-	if err := errors.Join(checkName(c.name, c.keeps), c.fault); err != nil {
-		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), err)
+	if c.fault != nil {
+		return fmt.Errorf("values: collection %s: %w", storage.Quote(c.name), c.fault)
 	}
 	return nil
 }
@@ -258,7 +263,7 @@ func (c *Collection[V]) Update(ctx context.Context, key string, f func(V) (V, bo
 // and nothing is sent, if the key has a document.
 func (c *Collection[V]) Insert(ctx context.Context, key string, v V, messages ...channel.Message) error {
 	if c.fault != nil {
-		return c.fault
+		return c.Check()
 	}
 	d := &document[V]{}
 	var body []byte
@@ -277,6 +282,9 @@ func (c *Collection[V]) Insert(ctx context.Context, key string, v V, messages ..
 // Delete removes a document with its record, but not its rows. Messages that it has applied may be applied again if
 // they come back. It is for views that are rebuilt.
 func (c *Collection[V]) Delete(ctx context.Context, key string) error {
+	if c.fault != nil {
+		return c.Check()
+	}
 	c.cache.Take(key)
 	return c.blobs.Delete(ctx, key, storage.Condition{})
 }

@@ -194,7 +194,13 @@ func TestNamesThatTheFrameworkKeeps(t *testing.T) {
 			if err := c.Check(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "none of claims, counters, ") {
 				t.Errorf("name %q: got %v, want the names that the framework keeps", name, err)
 			}
-			if err := values.Keep(wire.Inside{}, c).Check(); err != nil {
+			_, read := c.Get(t.Context(), "ada", "")
+			for what, err := range map[string]error{"get": read, "delete": c.Delete(t.Context(), "ada"), "insert": c.Insert(t.Context(), "ada", Account{})} {
+				if !errors.Is(err, storage.ErrInvalid) {
+					t.Errorf("name %q: %s: got %v, want that it is refused", name, what, err)
+				}
+			}
+			if err := values.NewKept(wire.Inside{}, channels, name, values.Config[Account]{}).Check(); err != nil {
 				t.Errorf("name %q, of the framework itself: got %v", name, err)
 			}
 		}
