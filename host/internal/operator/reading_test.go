@@ -28,7 +28,7 @@ func reads(v *verb, o options) bool { return o.dryRun || !slices.Contains(writin
 // readOnly is a store that complains of each call that isn't one of those that read.
 func readOnly(t *testing.T, s *storage.Store, args []string) *storage.Store {
 	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if !slices.Contains([]string{"get blob", "list blobs", "get row", "query", "stats", "find"}, op.Name) {
+		if !slices.Contains([]string{"get blob", "list blobs", "list queues", "get row", "query", "stats", "find"}, op.Name) {
 			t.Errorf("millrace %q only reads, and calls %s of %s", args, op.Name, op.Resource)
 		}
 		return do()
