@@ -71,6 +71,7 @@ func (s *script) Finder() driver.Finder {
 	}
 	return nil
 }
+func (s *script) Lister() driver.Lister { return nil }
 func (s *script) Find(context.Context, string, string) ([]driver.Delivery, error) {
 	return nil, s.do("find")
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"iter"
 	"sync"
 
 	"github.com/millrace-go/millrace/internal/right"
@@ -64,6 +65,34 @@ func (s *Store) Queue(name string) *Queue {
 		q.d = s.d.Queue(name)
 	}
 	return q
+}
+
+// Queues yields the names of the queues that hold messages, each once, in no particular order. A queue without messages
+// may be among them. It is for an operator's tools: a store that is shared with others may yield queues of theirs. A
+// listing is no snapshot. Its error is yielded last and once; where the store can't list, it matches [ErrUnsupported].
+func (s *Store) Queues(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		p := place{kind: "queues"}
+		err := p.ready(ctx, nil)
+		lister := s.d.Lister()
+		if err == nil && lister == nil {
+			err = ErrUnsupported
+		}
+		if err != nil {
+			yield("", fail("list", "queues", err))
+			return
+		}
+		for name, err := range lister.Queues(ctx) {
+			switch {
+			case err != nil:
+				yield("", fail("list", "queues", err))
+				return
+			case CheckName(name) != nil: // another program's
+			case !yield(name, nil):
+				return
+			}
+		}
+	}
 }
 
 // Blobs returns the container of a name.

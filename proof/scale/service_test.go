@@ -171,6 +171,7 @@ func (c *store) Props() driver.Props {
 func (c *store) Committer() driver.Committer { return nil }
 func (c *store) Listener() driver.Listener   { return nil }
 func (c *store) Finder() driver.Finder       { return nil }
+func (c *store) Lister() driver.Lister       { return nil }
 
 // Requests implements driver.Store.
 func (c *store) Requests() []driver.Requests { return c.tally.Requests() }

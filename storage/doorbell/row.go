@@ -171,7 +171,7 @@ func (p *publisher) update() {
 		p.check.Stop()
 	}
 	if !p.tidied && len(queues)+len(heard) > 0 {
-		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelInfo, "doorbell: listening for rings", slog.Any("addresses", s.addresses(p.at)))
+		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelInfo, "doorbell: listening for rings", slog.Any("addresses", addresses(s.cfg.Advertise, p.at)))
 		p.tidy()
 		p.tidied = true
 	}
@@ -231,7 +231,7 @@ func (s *store) write(queues, heard []string, key []byte, at netip.AddrPort) err
 		return s.withdraw(s.ctx)
 	}
 	r := row{Version: version, Queues: queues, Heard: heard, Key: key, Until: s.wall().Add(s.pace.valid).Unix()}
-	for _, a := range s.addresses(at) {
+	for _, a := range addresses(s.cfg.Advertise, at) {
 		r.Addresses = append(r.Addresses, a.String())
 	}
 	data, err := json.Marshal(r)
@@ -270,15 +270,16 @@ func (s *store) withdraw(ctx context.Context) error {
 	return err
 }
 
-// addresses returns the addresses by which others reach a socket that is bound to at.
-func (s *store) addresses(at netip.AddrPort) []netip.AddrPort {
+// addresses returns the addresses by which others reach a socket that is bound to at: those to advertise, if there are
+// any.
+func addresses(advertise []string, at netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
 	add := func(text string) {
 		if a, ok := parseAddress(text, at.Port()); ok && len(list) < maxAddresses && !slices.Contains(list, a) {
 			list = append(list, a)
 		}
 	}
-	for _, text := range s.cfg.Advertise {
+	for _, text := range advertise {
 		add(text)
 	}
 	if len(list) > 0 {

@@ -26,6 +26,9 @@ type Store interface {
 	// Finder finds messages by their keys. It is nil where the engine can't.
 	Finder() Finder
 
+	// Lister names the queues. It is nil where the engine can't.
+	Lister() Lister
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests

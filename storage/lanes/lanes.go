@@ -1,8 +1,10 @@
 package lanes
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strconv"
@@ -172,12 +174,7 @@ func (s *store) Requests() []driver.Requests {
 	if list == nil {
 		return nil // the inner store doesn't count
 	}
-	of := map[string]string{} // lanes, and their queues
-	for name, q := range s.queues {
-		for _, l := range q.lanes {
-			of[l.name] = name
-		}
-	}
+	of := s.queuesOfLanes()
 	sums := make([]driver.Requests, 0, len(list))
 	at := map[driver.Request]int{}
 	for _, r := range list {
@@ -196,6 +193,17 @@ func (s *store) Requests() []driver.Requests {
 	return sums
 }
 
+// queuesOfLanes returns the queue of each lane, by the lane's name.
+func (s *store) queuesOfLanes() map[string]string {
+	of := map[string]string{}
+	for name, q := range s.queues {
+		for _, l := range q.lanes {
+			of[l.name] = name
+		}
+	}
+	return of
+}
+
 // Committer implements driver.Store.
 func (s *store) Committer() driver.Committer {
 	inner := s.Store.Committer()
@@ -212,6 +220,39 @@ func (s *store) Finder() driver.Finder {
 		return nil
 	}
 	return &finder{inner, s}
+}
+
+// Lister implements driver.Store.
+func (s *store) Lister() driver.Lister {
+	inner := s.Store.Lister()
+	if inner == nil {
+		return nil
+	}
+	return lister{inner, s}
+}
+
+// lister names a queue for its lanes.
+type lister struct {
+	driver.Lister
+	s *store
+}
+
+func (l lister) Queues(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		of, seen := l.s.queuesOfLanes(), map[string]bool{}
+		for name, err := range l.Lister.Queues(ctx) {
+			if queue, ok := of[name]; ok {
+				name = queue
+			}
+			if err == nil && seen[name] {
+				continue
+			}
+			seen[name] = true
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
 }
 
 // Listener implements driver.Store.

@@ -68,8 +68,8 @@ func slowPlan(c *engine.Conn, sql string) (string, error) {
 		if strings.HasPrefix(step, "SCAN (subquery") || step == "SCAN CONSTANT ROW" || step == "SCAN ready" || step == "SCAN hidden" || step == "SCAN some" {
 			continue
 		}
-		// A look at a whole queue is fine for its first messages.
-		wholeQueue := strings.HasSuffix(step, "(queue=?)") && !strings.HasSuffix(sql, "ORDER BY visible LIMIT 1")
+		// A look at a whole queue is fine for its first messages, or to see whether there is one.
+		wholeQueue := strings.HasSuffix(step, "(queue=?)") && !strings.HasPrefix(step, "SEARCH due EXISTS ") && !strings.HasSuffix(sql, "ORDER BY visible LIMIT 1")
 		slow := func(what string) bool { return strings.Contains(step, what) }
 		if wholeQueue || slices.ContainsFunc([]string{"SCAN", "TEMP B-TREE", "ANY("}, slow) {
 			return step, nil

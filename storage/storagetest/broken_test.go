@@ -17,6 +17,7 @@ const bugEnv = "STORAGETEST_BUG"
 
 // broken lists deliberate faults of the model, each with a test of the suite that must catch it.
 var broken = []struct{ bug, test string }{
+	{"lists no queue", "queue/a queue with messages is listed"},
 	{"props without a limit", "props/are sane"},
 
 	{"cuts bodies at NUL", "queue/bodies come back byte for byte"},

@@ -16,12 +16,12 @@ import (
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
-	// "delete blob", "list blobs", "get row", "put row", "delete row", "query", "put rows", "delete rows", "commit",
-	// "hear" and "tell".
+	// "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows", "delete rows",
+	// "commit", "hear" and "tell".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
-	// "partition TABLE/PARTITION", "topic NAME", or for a commit the blob that it writes, else "work".
+	// "partition TABLE/PARTITION", "topic NAME", "queues", or for a commit the blob that it writes, else "work".
 	Resource string
 
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
@@ -155,6 +155,22 @@ func (x *intercepted) Table(name string) driver.Table {
 func (x *intercepted) Committer() driver.Committer { return x.committer }
 func (x *intercepted) Listener() driver.Listener   { return x.listener }
 func (x *intercepted) Finder() driver.Finder       { return x.finder }
+
+func (x *intercepted) Lister() driver.Lister {
+	if l := x.Store.Lister(); l != nil {
+		return interceptedLister{x, l}
+	}
+	return nil
+}
+
+type interceptedLister struct {
+	x *intercepted
+	l driver.Lister
+}
+
+func (l interceptedLister) Queues(ctx context.Context) iter.Seq2[string, error] {
+	return listed(l.x, ctx, Op{Name: "list queues", Resource: "queues"}, l.l.Queues(ctx))
+}
 
 type interceptedFinder struct {
 	x *intercepted

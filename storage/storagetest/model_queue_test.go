@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -284,6 +285,29 @@ func (m *model) Find(ctx context.Context, queue, key string) (got []storage.Deli
 		return nil
 	})
 	return got, err
+}
+
+func (m *model) Queues(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		var all []string
+		err := m.do(ctx, "list queues", func() error {
+			for name, messages := range m.queues {
+				if len(messages) > 0 && !m.has("lists no queue") {
+					all = append(all, name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range all {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (q modelQueue) Stats(ctx context.Context) (st storage.Stats, err error) {

@@ -5,8 +5,9 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// Plain wraps a store so that it has no optional ability: no atomic commits, no rings, and no message is found by its
-// key. So the general fallbacks run on any engine, above all the steps rows, write, send, delete of a unit of work.
+// Plain wraps a store so that it has no optional ability: no atomic commits, no rings, no message is found by its
+// key, and no queue is listed. So the general fallbacks run on any engine, above all the steps rows, write, send,
+// delete of a unit of work.
 func Plain(s *storage.Store) *storage.Store { return storage.New(plain{s.Driver()}) }
 
 type plain struct{ driver.Store }
@@ -14,3 +15,4 @@ type plain struct{ driver.Store }
 func (plain) Committer() driver.Committer { return nil }
 func (plain) Listener() driver.Listener   { return nil }
 func (plain) Finder() driver.Finder       { return nil }
+func (plain) Lister() driver.Lister       { return nil }

@@ -1,6 +1,7 @@
 package storagetest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -47,6 +48,31 @@ func abilitiesThere(t *check) {
 	}
 }
 
+// queueListed leaves other queues of the store alone: other tests use them meanwhile.
+func queueListed(t *check) {
+	if t.s.Driver().Lister() == nil {
+		if got := lastError(t.s.Queues(t.ctx)); !errors.Is(got, storage.ErrUnsupported) {
+			t.Errorf("without a Lister: got %v, want %v", got, storage.ErrUnsupported)
+		}
+		t.leaveOut("queues are not listed")
+	}
+	ready, delayed, taken := t.queue(), t.queue(), t.queue()
+	ready.send("one", "two")
+	t.ok(delayed.Send(t.ctx, []storage.Message{{Body: []byte("one"), Delay: hold}}))
+	taken.send("one")
+	taken.one(hold)
+	times := map[string]int{}
+	for name, err := range t.s.Queues(t.ctx) {
+		t.ok(err)
+		times[name]++
+	}
+	for _, q := range []*queue{ready, delayed, taken} {
+		if times[q.name] != 1 {
+			t.Errorf("queue %s was listed %d times, want once", q.name, times[q.name])
+		}
+	}
+}
+
 func queueTests() []test {
 	return []test{
 		{"send then receive then delete", sendReceiveDelete},
@@ -56,6 +82,7 @@ func queueTests() []test {
 		{"an empty batch is no effect", emptyBatch},
 		{"the longest delay is taken", longestDelay},
 		{"a queue never written to is empty", neverWritten},
+		{"a queue with messages is listed", queueListed},
 		{"receive refuses bad arguments", badReceive},
 		{"extend and rewrite refuse bad arguments", badExtend},
 		{"never more than max", neverMoreThanMax},

@@ -37,7 +37,7 @@ const (
 // A finding is what -json prints of something that doctor has found.
 type finding struct {
 	Severity string `json:"severity"`
-	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, clocks, versions, log, writers, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns or listeners
+	Check    string `json:"check"` // collections, consumers, kinds, lag, lanes, levels, poison, queues, clocks, versions, log, writers, catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns or listeners
 	Queue    string `json:"queue,omitempty"`
 	Program  string `json:"program,omitempty"`
 	Text     string `json:"text"`
@@ -61,7 +61,7 @@ func doctor(ctx context.Context, x *call) error {
 	if err != nil {
 		return err
 	}
-	stats, err := c.statsOf(ctx, names)
+	names, stats, unlisted, err := c.withUnseen(ctx, names)
 	if err != nil {
 		return err
 	}
@@ -85,6 +85,7 @@ func doctor(ctx context.Context, x *call) error {
 		}
 		all = append(all, more...)
 	}
+	all = append(all, listFindings(unlisted)...)
 	slices.SortStableFunc(all, func(a, b finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	bad := 0
 	for _, f := range all {
@@ -114,6 +115,15 @@ func doctor(ctx context.Context, x *call) error {
 	return nil
 }
 
+// listFindings are about a store that doesn't list its queues, and say why.
+func listFindings(fault error) []finding {
+	if fault == nil {
+		return nil
+	}
+	return []finding{{Severity: note, Check: "queues", Text: fmt.Sprintf("queues of which no program tells are not looked at, because the store doesn't list its queues: %v", fault),
+		Fix: "Run doctor where it has the right to list them."}}
+}
+
 // findings are about programs and their queues.
 func (c examination) findings(names []string, stats []storage.Stats, poisoned map[string]int64) []finding {
 	return slices.Concat(c.catalogFindings(), c.queueFindings(names, stats, poisoned), c.kindFindings(), c.collectionFindings(), c.clockFindings(time.Now()), c.versionFindings(), logFindings(c.file))
@@ -122,9 +132,9 @@ func (c examination) findings(names []string, stats []storage.Stats, poisoned ma
 // catalogFindings are about the descriptions of programs themselves.
 func (c examination) catalogFindings() (all []finding) {
 	if len(c.known.published) == 0 {
-		seen := "poison queues"
+		seen := "poison queues and queues with messages"
 		if c.known.own != nil {
-			seen = "poison queues and the queues of this binary"
+			seen = "poison queues, queues with messages and the queues of this binary"
 		}
 		all = append(all, finding{Severity: note, Check: "catalog", Text: "no program has published what it knows, so only " + seen + " can be looked at",
 			Fix: "Start a worker of package host, or let yours call catalog.Keep."})

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
 
@@ -91,7 +92,7 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "no worker ever", own: []catalog.Description{web}, stats: storage.Stats{Ready: 1}, want: "consumers: 1 message waits in orders, and no worker has ever run that consumes it; Start one."},
 		{name: "no worker of this queue ever", own: []catalog.Description{web}, known: []catalog.Description{{Program: catalog.Program{Name: "other", Version: "v1"}, Last: time.Now(), Stored: time.Now()}},
 			stats: storage.Stats{Ready: 2}, want: "consumers: 2 messages wait in orders, and no worker has ever run; Start one."},
-		{name: "nothing is sent yet", own: []catalog.Description{web}, want: "catalog: poison queues and the queues of this binary; catalog.Keep"},
+		{name: "nothing is sent yet", own: []catalog.Description{web}, want: "catalog: poison queues, queues with messages and the queues of this binary; catalog.Keep"},
 		{name: "a web of the same version", own: []catalog.Description{web}, known: []catalog.Description{healthy}},
 		{name: "a web of a newer version", own: []catalog.Description{described("shop", "", 0, "a b c", "a b c")}, known: []catalog.Description{healthy},
 			want: "kinds: c comes to queue orders by the routes of this binary, and its consumers have no handler for it: shop v1; handed back for an hour"},
@@ -187,6 +188,39 @@ func TestDoctorFindsARenamedQueue(t *testing.T) {
 		}
 	}
 	contains(t, "empty", x.want(t, 0, "", "doctor"), "Nothing is wrong.")
+}
+
+// Messages in a queue that no program has published are found: a web was started before its worker. Its lanes are one
+// queue. A store that lists no queues is said to.
+func TestDoctorFindsAQueueThatNobodyHasPublished(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newStranger(t, s)
+	x.publish(t)
+	send := func(queue string, n int) {
+		t.Helper()
+		for range n {
+			if err := s.Queue(queue).Send(t.Context(), []storage.Message{{Body: []byte("{}")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send("purchases", 3)
+	send("orders-lane-2", 1)
+	send("orders-high-lane-3", 1)
+	send("orders-slow", 2)
+	_, out, _ := x.do(t, "", "doctor")
+	contains(t, "doctor", out, "WRONG 3 messages in purchases, which nothing routes to", "WRONG 4 messages in orders, which nothing routes to")
+	_, out, _ = x.do(t, "", "queues", "list")
+	contains(t, "queues", out, "purchases 3 0 0 0", "orders 4 0 0 0", "in no route")
+	if strings.Contains(out, "-lane-") || strings.Contains(out, "-slow") {
+		t.Errorf("lanes are listed by themselves:\n%s", out)
+	}
+	_, out, _ = x.doOn(t, storagetest.Plain(s), "", "doctor")
+	contains(t, "a store that lists no queues", out, "NOTE queues of which no program tells are not looked at")
+	if strings.Contains(out, "purchases") {
+		t.Errorf("the store lists no queues, and doctor says\n%s", out)
+	}
 }
 
 // A log that a reader keeps from shrinking is found by its size.

@@ -23,7 +23,7 @@ type queueLine struct {
 	Delayed  *int64   `json:"delayed"`
 	Poison   int64    `json:"poison"`
 	Oldest   *float64 `json:"oldest_seconds"` // age of the oldest ready message, 0 if there is none
-	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise only its poison queue is known
+	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise it has messages, or a poison queue
 
 	Consumers []consumer  `json:"consumers"`
 	Paused    *pausedLine `json:"paused"`     // null: it is consumed
@@ -37,7 +37,8 @@ type consumer struct {
 	Last    time.Time `json:"last"` // when it last published that
 }
 
-// queues prints the queues of the routes, and the queues of which only a poison queue is left.
+// queues prints the queues of the routes, those of which only a poison queue is left, and other ones with messages, as
+// far as the store lists its queues.
 func queues(ctx context.Context, c *call) error {
 	names, poison, err := c.knownQueues(ctx)
 	if err != nil {
@@ -57,7 +58,7 @@ func queues(ctx context.Context, c *call) error {
 		}
 	}
 	slices.Sort(names)
-	stats, err := c.statsOf(ctx, names)
+	names, stats, _, err := c.withUnseen(ctx, names)
 	if err != nil {
 		return err
 	}
