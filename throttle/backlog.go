@@ -33,11 +33,6 @@ type Backlog struct {
 	// Hard is the number of messages above which nothing is let through but free repeats. Defaults to no limit.
 	Hard int64
 
-	// Soft is the number of messages above which the plans in Low are let through no more. Both or none are given.
-	// Defaults to no limit.
-	Soft int64
-	Low  []string
-
 	// Within is how long a message may wait. The rate limiter lets nothing through that would wait longer, as far as it
 	// can tell from the rate at which the queue was served. Defaults to no limit.
 	Within time.Duration
@@ -47,52 +42,33 @@ type Backlog struct {
 	// most 24 hours. Defaults to 0: such requests are refused.
 	Defer time.Duration
 
-	// Doors is how many processes have a rate limiter before the queue. A rate limiter takes it that each of them lets
-	// through as much as it does. Defaults to 1.
-	Doors int
-
 	// Every is the least time between two looks at the queue, a second to an hour. While no request comes, the
-	// rate limiter doesn't look. Defaults to 5 seconds.
+	// rate limiter doesn't look. Where no look succeeds for six times as long, the rate limiter lets everything through.
+	// Defaults to 5 seconds.
 	Every time.Duration
-
-	// Trust is how long a look counts when no other succeeds. Then the rate limiter lets everything through. Twice
-	// Every to 366 days. Defaults to 6 times Every.
-	Trust time.Duration
 }
 
+// trust is how long a look counts when no other succeeds.
+func (b *Backlog) trust() int64 { return 6 * int64(b.Every) }
+
 // withDefaults returns a complete copy, or all that is wrong with it.
-func (b Backlog) withDefaults(named map[string][]Quota) (Backlog, error) {
+func (b Backlog) withDefaults() (Backlog, error) {
 	var faults []error
 	wrong := func(format string, args ...any) {
 		faults = append(faults, fmt.Errorf("%w: Backlog: "+format, append([]any{storage.ErrInvalid}, args...)...))
 	}
-	limited := b.Hard != 0 || b.Soft != 0 || b.Within != 0
+	limited := b.Hard != 0 || b.Within != 0
 	if limited != (b.Queue != nil) {
-		wrong("a limit needs a Queue, and a Queue needs Hard, Soft or Within")
+		wrong("a limit needs a Queue, and a Queue needs Hard or Within")
 	}
-	if b.Hard < 0 || b.Soft < 0 || b.Within < 0 || b.Within > maxPer {
-		wrong("Hard is %d, Soft %d, Within %v; want none of them negative, and Within up to %v", b.Hard, b.Soft, b.Within, maxPer)
+	if b.Hard < 0 || b.Within < 0 || b.Within > maxPer {
+		wrong("Hard is %d, Within %v; want neither negative, and Within up to %v", b.Hard, b.Within, maxPer)
 	}
 	if b.Defer < 0 || b.Defer > maxDefer || b.Defer > 0 && b.Within == 0 {
 		wrong("Defer is %v, and Within %v; want 0 to %v, and Within where there is Defer", b.Defer, b.Within, maxDefer)
 	}
-	if (b.Soft > 0) != (len(b.Low) > 0) {
-		wrong("Soft is %d and Low has %d plans; want both or none", b.Soft, len(b.Low))
-	}
-	if b.Hard > 0 && b.Soft > b.Hard {
-		wrong("Soft is %d; want at most Hard, %d", b.Soft, b.Hard)
-	}
-	for _, name := range b.Low {
-		if _, ok := named[name]; !ok {
-			wrong("there is no plan %s", storage.Quote(name))
-		}
-	}
-	b.Low = slices.Clone(b.Low)
-	b.Doors, b.Every = cmp.Or(b.Doors, 1), cmp.Or(b.Every, 5*time.Second)
-	if b.Doors < 1 || b.Every < leastEvery || b.Every > mostEvery {
-		wrong("Doors is %d, Every %v; want 1 at least, and %v to %v", b.Doors, b.Every, leastEvery, mostEvery)
-	} else if b.Trust = cmp.Or(b.Trust, 6*b.Every); b.Trust < 2*b.Every || b.Trust > maxPer {
-		wrong("Trust is %v; want twice Every, %v, to %v", b.Trust, 2*b.Every, maxPer)
+	if b.Every = cmp.Or(b.Every, 5*time.Second); b.Every < leastEvery || b.Every > mostEvery {
+		wrong("Every is %v; want %v to %v", b.Every, leastEvery, mostEvery)
 	}
 	return b, together(faults...)
 }
@@ -132,15 +108,15 @@ func newPressure(cfg Backlog, log *slog.Logger, now func() int64) *pressure {
 }
 
 // begin lets a request through and returns 0, or returns how long it should wait. late is for how long the work of a
-// request that is let through shall wait. low is for those that go first.
-func (p *pressure) begin(low bool) (wait, late time.Duration) {
+// request that is let through shall wait.
+func (p *pressure) begin() (wait, late time.Duration) {
 	now := p.now()
 	p.later.ripen(now, &p.sent)
 	p.refresh(now)
 	ended := p.ended.Load() // before begun, so that a request that ends meanwhile is counted
 	begun := p.begun.Add(1)
 	l := p.last.Load()
-	if l == nil || now-l.at > int64(p.cfg.Trust) {
+	if l == nil || now-l.at > p.cfg.trust() {
 		return 0, 0
 	}
 	// The look's depth has all that was sent before it. A request that is under way may have sent, or will. A request
@@ -148,7 +124,7 @@ func (p *pressure) begin(low bool) (wait, late time.Duration) {
 	mine := begun - 1 - ended
 	deferred, clear := p.later.state() // before sent, to which what is due any more goes
 	mine += p.sent.Load() - l.sent
-	x := asked{before: l.depth + int64(p.cfg.Doors)*mine, deferred: int64(p.cfg.Doors) * deferred, since: now - l.at, clear: time.Duration(clear - now), low: low}
+	x := asked{before: l.depth + mine, deferred: deferred, since: now - l.at, clear: time.Duration(clear - now)}
 	wait, late = p.cfg.wait(l, x)
 	if wait > 0 {
 		p.end(false)
@@ -162,19 +138,12 @@ type asked struct {
 	deferred int64         // messages that are not due yet
 	since    int64         // nanoseconds after the look
 	clear    time.Duration // until those deferred are served
-	low      bool          // it is one of those that go first
 }
 
 // wait returns how long a request should wait, or 0 for one that needn't, and for how long its work shall wait.
 func (b *Backlog) wait(l *look, x asked) (wait, late time.Duration) {
-	over := func(limit int64) {
-		if all := x.before + x.deferred; limit > 0 && all >= limit {
-			wait = max(wait, b.Every, l.takes(float64(all-limit+1)))
-		}
-	}
-	over(b.Hard)
-	if x.low {
-		over(b.Soft)
+	if all := x.before + x.deferred; b.Hard > 0 && all >= b.Hard {
+		wait = max(b.Every, l.takes(float64(all-b.Hard+1)))
 	}
 	if b.Within > 0 && x.before+x.deferred > 0 {
 		takes := max(x.clear, l.takes(float64(x.before)-l.rate*float64(x.since)))
@@ -203,7 +172,7 @@ func (l *look) takes(messages float64) time.Duration {
 // reserve notes that the work of a request is deferred, and returns by how much the work after it is later.
 func (p *pressure) reserve(late time.Duration) (ahead int64) {
 	if l := p.last.Load(); l != nil {
-		ahead = int64(l.takes(float64(p.cfg.Doors)))
+		ahead = int64(l.takes(1))
 	}
 	now := p.now()
 	return p.later.reserve(now+int64(late), int64(p.cfg.Within), ahead, now+int64(p.cfg.Within+2*p.cfg.Defer)) // whatever the rate was, the rate limiter is open again after Defer
@@ -284,7 +253,7 @@ func (l *look) after(before *look, cfg *Backlog) {
 		return
 	}
 	l.rate, l.known = before.rate, before.known
-	if l.at-before.at > int64(cfg.Trust) {
+	if l.at-before.at > cfg.trust() {
 		l.still = true
 		return // nobody knows what was in between
 	}

@@ -181,24 +181,6 @@ func TestHardLimitOfMany(t *testing.T) {
 	})
 }
 
-// Above Soft the low plans are refused, and no others.
-func TestSoftLimit(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		y := newYard(t, throttle.Config{
-			Plans: map[string][]throttle.Quota{"free": nil}, Plan: func(tenant string) string { return tenant },
-			Backlog: throttle.Backlog{Soft: 10, Low: []string{"free"}, Hard: 30},
-		})
-		y.look()
-		y.orders(8)
-		for n := range 5 {
-			if x := y.order("free"); (x == nil) != (n < 2) {
-				t.Errorf("a request of the low plan above %d messages: %v", y.depth(), x)
-			}
-		}
-		want(t, "others", y.orders(100), 20)
-	})
-}
-
 // No message is let through that can't be served Within, as far as the rate is known. A worker has work all the time:
 // nothing is refused without need.
 func TestWithin(t *testing.T) {
@@ -279,7 +261,7 @@ func TestABeginningBeforeOldMessages(t *testing.T) {
 	})
 }
 
-// While the queue can't be read, the last look counts for Trust. Then everything is let through, until it can be
+// While the queue can't be read, the last look counts for six times Every. Then everything is let through, until it can be
 // read.
 func TestAStoreThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -54,10 +54,6 @@ type Config struct {
 	// a tenant or address at most. It has 5 seconds. Defaults to the rate limiter's own memory alone.
 	Known func(ctx context.Context, tenant, id string) (bool, error)
 
-	// Remember is about how many accepted IDs the rate limiter remembers. An ID takes some 40 bytes. Defaults to
-	// 65,536.
-	Remember int
-
 	// MaxKeys bounds the words that are kept: one for each quota of each tenant that has used it lately. A word takes
 	// 21 to 64 bytes, and of MaxKeys words 43 at most. Concurrent quotas have as many words besides. When more than
 	// three quarters are in use, newcomers begin to share 64 words for each quota; below 65,536 words, from a half on.
@@ -87,10 +83,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 	if !quotaName.MatchString(name) {
 		faults = append(faults, fmt.Errorf("%w: name %s; want 1 to 40 lower-case letters, digits and hyphens, a letter first", storage.ErrInvalid, storage.Quote(name)))
 	}
-	c.Remember, c.MaxKeys = cmp.Or(c.Remember, 1<<16), cmp.Or(c.MaxKeys, 1<<20)
-	if c.Remember < 0 || c.Remember > mostKeys {
-		faults = append(faults, fmt.Errorf("%w: Remember is %d; want 1 to %d", storage.ErrInvalid, c.Remember, mostKeys))
-	}
+	c.MaxKeys = cmp.Or(c.MaxKeys, 1<<20)
 	if c.MaxKeys < leastKeys || c.MaxKeys > mostKeys {
 		faults = append(faults, fmt.Errorf("%w: MaxKeys is %d; want %d to %d", storage.ErrInvalid, c.MaxKeys, leastKeys, mostKeys))
 	}
@@ -115,7 +108,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With(slog.String("limiter", name))
-	backlog, err := c.Backlog.withDefaults(c.Plans)
+	backlog, err := c.Backlog.withDefaults()
 	c.Backlog = backlog
 	return c, together(append(faults, err)...)
 }
@@ -125,7 +118,6 @@ type plan struct {
 	rules  []rule
 	bytes  bool // whether a rule counts bytes
 	simple bool // whether all rules count requests, so that nothing happens when one ends
-	low    bool // whether it is refused first while the queue is long
 }
 
 // plans are all that a rate limiter has, replaced as a whole.
@@ -150,11 +142,11 @@ func CheckQuotas(quotas []Quota) error {
 }
 
 // newPlans reports all faults of quotas at once. It keeps the shared words of the plans before.
-func newPlans(quotas []Quota, named map[string][]Quota, low []string, seed maphash.Seed, before map[string]*shared, counts func(quota string) func()) (*plans, error) {
+func newPlans(quotas []Quota, named map[string][]Quota, seed maphash.Seed, before map[string]*shared, counts func(quota string) func()) (*plans, error) {
 	p := &plans{named: map[string]*plan{}, shared: map[string]*shared{}}
 	var faults []error
 	build := func(name string, quotas []Quota) *plan {
-		one := &plan{low: slices.Contains(low, name), simple: true}
+		one := &plan{simple: true}
 		if len(quotas) > maxQuotas {
 			faults = append(faults, fmt.Errorf("%w: there are %d quotas for one tenant; want %d at most", storage.ErrInvalid, len(quotas), maxQuotas))
 		}

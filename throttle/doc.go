@@ -61,7 +61,7 @@
 //   - Whatever a handler does, a concurrent request ends when it returns.
 //   - With Backlog.Hard, the messages that this rate limiter lets through, those that it defers included, and those of
 //     the last look are never more together, free repeats apart.
-//   - A queue that can't be read refuses nobody for longer than Backlog.Trust.
+//   - A queue that can't be read refuses nobody for longer than six times Backlog.Every.
 //   - A level that follows queues rises with the first look at which one exceeds a bound. It falls below that bound's
 //     level when all looks of a minute were good and saw it kept. It is never below the level by hand.
 //

@@ -47,7 +47,7 @@ func NewRateLimiter(name string, cfg Config) (*RateLimiter, error) {
 	for i := range d.shards {
 		s := &d.shards[i]
 		s.rates.most, s.holds.most = cfg.MaxKeys/shards, cfg.MaxKeys/shards
-		s.repeats.most = (cfg.Remember + shards - 1) / shards
+		s.repeats.most = remembered / shards
 	}
 	if cfg.Backlog.Queue != nil {
 		d.pressure = newPressure(cfg.Backlog, cfg.Logger, d.now)
@@ -174,7 +174,7 @@ func (d *RateLimiter) ask(p *Pass) *Refusal {
 	var late time.Duration
 	if d.pressure != nil {
 		var wait time.Duration
-		if wait, late = d.pressure.begin(p.plan.low); wait > 0 {
+		if wait, late = d.pressure.begin(); wait > 0 {
 			return &Refusal{pass: *p, wait: wait}
 		}
 		p.late = int64(late)

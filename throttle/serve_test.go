@@ -450,16 +450,16 @@ func TestFaults(t *testing.T) {
 			{Name: "backlog", Amount: -1}, {Name: "a", Amount: 1, Per: time.Millisecond}, {Name: "b", Amount: 1, Burst: 2}, {Name: "c", Amount: 1, Unit: 9},
 			{Name: "d", Amount: 1, Unit: throttle.Concurrent, Per: time.Second},
 		},
-		Plans: map[string][]throttle.Quota{"gold": {{Name: "a", Amount: 1}}}, MaxKeys: 5, Remember: -1, Key: []byte("short"),
-		Backlog: throttle.Backlog{Hard: 10, Soft: 20, Within: -1, Low: []string{"silver"}, Doors: -1, Every: 1, Trust: 1},
+		Plans: map[string][]throttle.Quota{"gold": {{Name: "a", Amount: 1}}}, MaxKeys: 5, Key: []byte("short"),
+		Backlog: throttle.Backlog{Hard: 10, Within: -1, Every: 1},
 	})
 	if err == nil {
 		t.Fatal("nothing is wrong")
 	}
 	for _, words := range []string{
 		`name "A limiter"`, `quota "backlog": want a Name`, `quota "backlog": Amount is -1`, `quota "a": Per is 1ms`, `quota "b": Burst is 2`, `quota "c": Unit is 9`,
-		`quota "d": Per is 1s, Burst 0`, "Plan is nil", "MaxKeys is 5", "Remember is -1", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
-		"Soft is 20; want at most Hard", `no plan "silver"`, "Doors is -1",
+		`quota "d": Per is 1s, Burst 0`, "Plan is nil", "MaxKeys is 5", "Key has 5 bytes", "a limit needs a Queue", "Within -1ns",
+		"Every is 1ns",
 	} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("the error doesn't say %q:\n%v", words, err)
@@ -487,13 +487,13 @@ func TestLongTimesOfABacklog(t *testing.T) {
 	t.Parallel()
 	const most, year = time.Duration(math.MaxInt64), 366 * 24 * time.Hour
 	q := worldtest.OpenStore(t, worldtest.Virtual).Queue("orders")
-	for _, b := range []throttle.Backlog{{Hard: 1, Every: most}, {Hard: 1, Every: most / 3}, {Hard: 1, Trust: most}, {Within: most}, {Within: year + 1}} {
+	for _, b := range []throttle.Backlog{{Hard: 1, Every: most}, {Hard: 1, Every: most / 3}, {Within: most}, {Within: year + 1}} {
 		b.Queue = q
 		if _, err := throttle.NewRateLimiter("test", throttle.Config{Backlog: b}); !errors.Is(err, storage.ErrInvalid) {
 			t.Errorf("%+v: got %v", b, err)
 		}
 	}
-	for _, b := range []throttle.Backlog{{Hard: 1, Every: time.Hour}, {Hard: 1, Trust: year}, {Within: year}} {
+	for _, b := range []throttle.Backlog{{Hard: 1, Every: time.Hour}, {Within: year}} {
 		b.Queue = q
 		if _, err := throttle.NewRateLimiter("test", throttle.Config{Backlog: b}); err != nil {
 			t.Errorf("%+v: got %v", b, err)
