@@ -19,7 +19,7 @@ type Spool interface {
 	// Waiting is the number of messages that wait for the store.
 	Waiting() int64
 
-	// Unsent is the number of messages that may still be sent: those that wait, and those that were set aside.
+	// Unsent is the number of messages that may still be sent: messages that wait, and messages that were set aside.
 	Unsent() int64
 }
 

@@ -171,9 +171,9 @@ func usedNames(t *testing.T) used {
 					} else {
 						u.containers[name] = u.containers[name] || ofWeb
 					}
-				case "New":
+				case "New", "NewKept":
 					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && (strings.HasPrefix(dir, "sample/") || dir == "schedule") {
-						name := text(call.Args[1], consts)
+						name := text(call.Args[slices.Index([]string{"", "New", "NewKept"}, method.Sel.Name)], consts)
 						if name == "" {
 							t.Errorf("%s: can't tell which collection this is", set.Position(call.Pos()))
 						}

@@ -14,9 +14,10 @@ import (
 // Up to what a service does at a time, its calls take their own time. Beyond that they also wait in its queue. So every
 // 8 seconds, or later if calls are long, the limit falls to a quarter for some ten calls' time, to measure a call's own
 // time. Calls that are under way go on beside that. Between these probes the limit doubles at first, and then grows
-// step by step, while calls take 1.25 times their own time, and 0.7/√limit times more. It shrinks by what they take
-// beyond that. Such growth and decrease divides a service among many processes, and what a small limit has more lets it
-// catch up (Kumar et al., "Swift: delay is simple and effective for congestion control in the datacenter", 2020).
+// step by step, while calls take 1.25 times their own time, and 0.7/√limit times more. When calls take
+// longer, the limit shrinks by a part of the excess. Such growth and decrease divides a service among many processes,
+// and what a small limit has more lets it catch up (Kumar et al., "Swift: delay is simple and effective for congestion
+// control in the datacenter", 2020).
 //
 // Processes must measure at the same time, or they take each other's calls for the service's own time. They begin at
 // the same moments of their wall clocks. A clock that is wrong makes the measure of a service with many callers worse,

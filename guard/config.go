@@ -58,8 +58,8 @@ type Config struct {
 	Slots int
 
 	// Adaptive bounds the calls of this process at a time by what the service can usefully do, likewise. Rate and Slots
-	// hold beside it. It is for calls of one kind: it takes those that need longer for ones that wait. Defaults to no
-	// limit.
+	// hold beside it. Adaptive is for calls of one kind: it takes a call that needs longer for a call that waits.
+	// Defaults to no limit.
 	Adaptive Adaptive
 
 	// Store is where processes divide Rate and Slots; see package coord/limit. Defaults to that of the first worker

@@ -126,8 +126,8 @@ func (d declared) check(emissions []channel.Message) error {
 //
 //   - key names the document. Where ok is false, the message is not for this handler: it is deleted without a fold.
 //   - x.Kind is the kind of the messages, where that of M depends on its value.
-//   - Two collections of one name are one, so that a worker doesn't race with itself. They must be the same in all that
-//     values.Collection.SameAs compares.
+//   - Two collections of one name are one, so that a worker doesn't race with itself. The two must be the same in
+//     everything that values.Collection.SameAs compares.
 func Fold[V any, M channel.Message](x wire.Inside, r *Registry, name, queue string, c *values.Collection[V],
 	key func(*channel.Envelope, M) (key string, ok bool), f func(V, *channel.Envelope, M) (V, []channel.Message, error)) {
 	if h := fold(r, name, queue, wire.KindIn[M](x), c, key, f); h != nil {

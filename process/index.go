@@ -57,7 +57,7 @@ func (h *host) refresh(ctx context.Context, id string, leave bool) (d flow.Insta
 func (h *host) index(ctx context.Context, id string, d flow.Instance) error {
 	rows := h.registry.Channels().Store().Table(h.name + indexSuffix)
 	if isUnlisted(d) {
-		return deleteRow(ctx, rows, openRows, id)
+		return deleteRows(ctx, rows, id, d)
 	}
 	x := h.entry(id, d)
 	if d.Status == Stuck {
@@ -147,15 +147,17 @@ func (h *host) indexed(ctx context.Context, id string, d flow.Instance) (bool, e
 	if err != nil && !absent {
 		return false, err
 	}
-	switch {
-	case isUnlisted(d):
-		return absent, nil
-	case d.Status.Final() && !absent:
-		return false, nil
-	case d.Status.Final():
-		if row, err = rows.Get(ctx, endedRows(d.Ended), id); err != nil && !errors.Is(err, storage.ErrNotFound) {
+	if d.Status.Final() {
+		if !absent {
+			return false, nil
+		}
+		row, err = rows.Get(ctx, endedRows(d.Ended), id)
+		if absent = errors.Is(err, storage.ErrNotFound); err != nil && !absent {
 			return false, err
 		}
+	}
+	if isUnlisted(d) {
+		return absent, nil
 	}
 	var x Entry
 	return json.Unmarshal(row.Data, &x) == nil && x.Seq == d.Seq && x.Due.Equal(d.Alarm), nil
@@ -163,6 +165,14 @@ func (h *host) indexed(ctx context.Context, id string, d flow.Instance) (bool, e
 
 // endedRows is the partition of the instances that ended on a day.
 func endedRows(t time.Time) string { return "ended-" + t.UTC().Format(time.DateOnly) }
+
+// deleteRows deletes the row of an instance, wherever it is.
+func deleteRows(ctx context.Context, rows *storage.Table, id string, d flow.Instance) error {
+	if err := deleteRow(ctx, rows, openRows, id); err != nil || d.Ended.IsZero() {
+		return err
+	}
+	return deleteRow(ctx, rows, endedRows(d.Ended), id)
+}
 
 func deleteRow(ctx context.Context, rows *storage.Table, partition, key string) error {
 	if err := rows.Delete(ctx, partition, key, storage.Condition{}); !errors.Is(err, storage.ErrNotFound) {

@@ -210,8 +210,8 @@ func (s *Step[S, I, R]) Undo(f func(context.Context, I, R) error) *Step[S, I, R]
 	return s
 }
 
-// Else builds the steps that run instead when this one fails for good. Before that, all that was done within this one
-// is undone; the state stays as it is. Afterwards the plan goes on.
+// Else builds the steps that run instead when this one fails for good. Before that, everything that was done
+// within the failed step is undone; the state stays as it is. Afterwards the plan goes on.
 func (s *Step[S, I, R]) Else(build func(*Plan[S])) *Step[S, I, R] {
 	s.plan.sub(s.plan.plan.NewElse(s.node), s.node.Name, build)
 	return s

@@ -135,9 +135,5 @@ func (h *host) forget(ctx context.Context, m flow.Record) error {
 			return err
 		}
 	}
-	rows := store.Table(h.name + indexSuffix)
-	if err := deleteRow(ctx, rows, openRows, m.ID); err != nil {
-		return err
-	}
-	return deleteRow(ctx, rows, endedRows(s.Value.Ended), m.ID)
+	return deleteRows(ctx, store.Table(h.name+indexSuffix), m.ID, s.Value)
 }

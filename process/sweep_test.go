@@ -228,6 +228,27 @@ func TestLostPurge(t *testing.T) {
 	})
 }
 
+// Somebody read the document before the purge, and writes its row after the purge. The next sweep deletes the row.
+func TestLateRowOfATombstone(t *testing.T) {
+	each(t, func(c *crew, p *process.Plan[note]) { c.do(p, "a") }, func(l *lab) {
+		ctx, rows := l.t.Context(), l.app.Store().Table(planName+"-index")
+		l.start("i")
+		partition := "ended-" + time.Now().UTC().Format(time.DateOnly)
+		row, err := rows.Get(ctx, partition, "i")
+		l.ok(err)
+		l.app.Advance(31 * day)
+		if d := document(l, "i"); !d.Purged {
+			l.t.Fatalf("after its retention: got %s, with its steps", d.Status)
+		}
+		_, err = rows.Put(ctx, partition, "i", row.Data, storage.Condition{IfAbsent: true})
+		l.ok(err)
+		l.app.Advance(25 * time.Hour)
+		if _, err := rows.Get(ctx, partition, "i"); !errors.Is(err, storage.ErrNotFound) {
+			l.t.Errorf("the row of a tombstone is in the index: %v", err)
+		}
+	})
+}
+
 // A document that is nobody's, and tags that no row holds, keep a sweep from nothing.
 func TestSweepGoesOnWithTheOthers(t *testing.T) {
 	each(t, func(c *crew, p *process.Plan[note]) {

@@ -208,7 +208,7 @@ func TestLawNoStepWithoutHealth(t *testing.T) {
 // Law: no silence is taken for health. A canary that dies within its bake, even at its end, is ill.
 func TestLawNoSilenceIsTakenForHealth(t *testing.T) {
 	t.Parallel()
-	for _, after := range []time.Duration{0, bake / 2, bake - time.Second} {
+	for _, after := range []time.Duration{0, bake / 2, bake - 15*time.Second, bake - 8*time.Second, bake - 4*time.Second, bake - 2*time.Second, bake - time.Second} {
 		t.Run(after.String(), func(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {

@@ -30,7 +30,7 @@ func infoOf(key string, d document) Info {
 func List(ctx context.Context, store *storage.Store, group, after string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		if err := storecall.CheckStore(store); err != nil {
-			yield(Info{}, fmt.Errorf("turn: list: %w", err))
+			yield(Info{}, fmt.Errorf("keylock: list: %w", err))
 			return
 		}
 		from := ""
@@ -39,7 +39,7 @@ func List(ctx context.Context, store *storage.Store, group, after string) iter.S
 		}
 		for row, err := range store.Table(tableName).Query(ctx, group, storage.RowRange{From: from}) {
 			if err != nil {
-				yield(Info{}, fmt.Errorf("turn: list: %w", err))
+				yield(Info{}, fmt.Errorf("keylock: list: %w", err))
 				return
 			}
 			info := Info{Key: row.Key}
@@ -70,7 +70,7 @@ func Release(ctx context.Context, store *storage.Store, group, key string, note 
 		faults = append(faults, fmt.Errorf("%w: By is empty; say who releases the key", storage.ErrInvalid))
 	}
 	if err := errors.Join(faults...); err != nil {
-		return Info{}, false, fmt.Errorf("turn: release: %w", err)
+		return Info{}, false, fmt.Errorf("keylock: release: %w", err)
 	}
 	ts, err := New(store, group, Config{})
 	if err != nil {

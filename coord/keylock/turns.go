@@ -51,7 +51,7 @@ type Turns struct {
 func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 	faults := []error{storecall.CheckStore(store), storage.CheckKey(group), storecall.CheckText("Holder", cfg.Holder, maxText), CheckTTL(cfg.TTL)}
 	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("turn: %w", err)
+		return nil, fmt.Errorf("keylock: %w", err)
 	}
 	if cfg.TTL == 0 {
 		cfg.TTL = maxTTL / 2
@@ -151,7 +151,7 @@ func (ts *Turns) fail(op, key string, err error) error {
 	if r := (refusal{}); errors.As(err, &r) {
 		return r.error
 	}
-	return fmt.Errorf("turn: %s %s of group %s: %w", op, storage.Quote(key), storage.Quote(ts.group), err)
+	return fmt.Errorf("keylock: %s %s of group %s: %w", op, storage.Quote(key), storage.Quote(ts.group), err)
 }
 
 // try reads the row where that is needed, and writes it if the turn may be taken.

@@ -65,7 +65,7 @@ func TestErrorsRepeatNoBody(t *testing.T) {
 	}
 	for body, want := range map[string]string{
 		`{"seats":"x"}`: "member seats can't be decoded into int", `{"at":"x"}`: "*time.ParseError", `{"by":{"x":"y"}}`: "member by can't be decoded into int",
-		`{"name":"x`: "", `7`: "the JSON can't be decoded into post.form",
+		`{"name":"x`: "", `7`: "the JSON can't be decoded into wire.form",
 	} {
 		if _, err := decodeBody[form]([]byte(body)); !errors.Is(err, ErrBody) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want it to say %q", body, err, want)

@@ -352,7 +352,7 @@ func (c examination) writerFindings(ctx context.Context) ([]finding, error) {
 }
 
 // coordFindings are about counters, gates and locks that can't be read, and gates that nobody has looked at since their
-// time came. That a dead process holds a lock is no finding: those that wait for it take it over.
+// time came. A lock of a dead process is no finding: a process that waits for the lock takes it over.
 func (c examination) coordFindings(ctx context.Context) (all []finding, err error) {
 	seen := 0
 	for x, err := range ids.List(ctx, c.store) {
