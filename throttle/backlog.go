@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,8 +237,8 @@ func (p *pressure) look(now int64) {
 	}
 	next.ready = max(st.Ready, 0)
 	// A store that can't tell delayed messages counts them as ready, or doesn't count them while few are ready.
-	if all := int64(p.cfg.Doors) * deferred; st.Delayed < 0 && next.ready >= all {
-		next.ready -= all
+	if st.Delayed < 0 && next.ready >= deferred {
+		next.ready -= deferred
 	}
 	next.depth = next.ready + max(st.InFlight, 0)
 	next.late = next.ready > 1 && st.Oldest > p.cfg.Within // a single old one may be there for another try
@@ -257,7 +256,7 @@ func (l *look) after(before *look, cfg *Backlog) {
 		l.still = true
 		return // nobody knows what was in between
 	}
-	served := max(0, before.depth+int64(cfg.Doors)*(l.sent-before.sent)-l.depth)
+	served := max(0, before.depth+l.sent-before.sent-l.depth)
 	rate := float64(served) / float64(l.at-before.at)
 	// Messages were ready all the time if fewer were served than were ready at first: then this is what the queue can
 	// do. Else it can do that at least, and perhaps more if it was emptied.

@@ -261,8 +261,8 @@ func TestABeginningBeforeOldMessages(t *testing.T) {
 	})
 }
 
-// While the queue can't be read, the last look counts for six times Every. Then everything is let through, until it can be
-// read.
+// While the queue can't be read, the last look counts for six times Every. Then everything is let through, until the
+// queue can be read.
 func TestAStoreThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		y := newYard(t, throttle.Config{Backlog: throttle.Backlog{Hard: 5}})

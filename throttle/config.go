@@ -137,7 +137,7 @@ func (p *plans) of(name string) *plan {
 // CheckQuotas says what is wrong with the quotas of one tenant, as [NewRateLimiter] and [RateLimiter.Set] would: for a
 // program's settings that hold them.
 func CheckQuotas(quotas []Quota) error {
-	_, err := newPlans(quotas, nil, nil, maphash.MakeSeed(), nil, func(string) func() { return func() {} })
+	_, err := newPlans(quotas, nil, maphash.MakeSeed(), nil, func(string) func() { return func() {} })
 	return err
 }
 

@@ -22,3 +22,10 @@ func (d *RateLimiter) Remembered() (n int) {
 	}
 	return n
 }
+
+// Remember sets how many accepted IDs the rate limiter remembers.
+func (d *RateLimiter) Remember(n int) {
+	for i := range d.shards {
+		d.shards[i].repeats.most = n / shards
+	}
+}

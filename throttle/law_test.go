@@ -219,7 +219,8 @@ func TestRetryAfterIsNeverTooEarly(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const keys, ids, names, amount = 4096, 1024, 100_000, 10
-		d := newLimiter(t, throttle.Config{MaxKeys: keys, Remember: ids, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Hour}, {Name: "b", Amount: 1000, Unit: throttle.Concurrent}}})
+		d := newLimiter(t, throttle.Config{MaxKeys: keys, Quotas: []throttle.Quota{{Name: "a", Amount: amount, Per: time.Hour}, {Name: "b", Amount: 1000, Unit: throttle.Concurrent}}})
+		d.Remember(ids)
 		want(t, "at first", admitted(t, d, "quiet", 4, throttle.Spent), 4)
 		want(t, "at first", admitted(t, d, "used-up", amount+1, throttle.Spent), amount)
 		through := 0

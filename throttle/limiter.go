@@ -11,6 +11,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// remembered is how many accepted IDs a rate limiter remembers.
+const remembered = 1 << 16
+
 // A RateLimiter lets requests through, or refuses them. Its methods may be called concurrently.
 type RateLimiter struct {
 	name   string
@@ -66,7 +69,7 @@ func (d *RateLimiter) Set(quotas []Quota, named map[string][]Quota) error {
 	if p := d.plans.Load(); p != nil {
 		before = p.shared
 	}
-	p, err := newPlans(quotas, named, d.cfg.Backlog.Low, d.seeds[3], before, func(quota string) func() {
+	p, err := newPlans(quotas, named, d.seeds[3], before, func(quota string) func() {
 		if d.counts.refused == nil {
 			return nil
 		}

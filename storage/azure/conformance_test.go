@@ -120,3 +120,13 @@ func TestWipe(t *testing.T) {
 		}
 	}
 }
+
+// Without a prefix, nobody can tell which queues of an account belong to the place.
+func TestQueuesWithoutAPrefix(t *testing.T) {
+	s := openStore(t, "DefaultEndpointsProtocol=https;AccountName=none;AccountKey=bm9uZQ==;BlobEndpoint=http://127.0.0.1:1/b;QueueEndpoint=http://127.0.0.1:1/q;TableEndpoint=http://127.0.0.1:1/t")
+	for name, err := range s.Queues(t.Context()) {
+		if !errors.Is(err, storage.ErrUnsupported) {
+			t.Errorf("got %q, %v; want %v", name, err, storage.ErrUnsupported)
+		}
+	}
+}

@@ -54,7 +54,7 @@ func deferrals() []mutant {
 		{
 			name: "what a store can't tell from ready messages counts twice",
 			file: "throttle/backlog.go",
-			old:  "		next.ready -= all\n",
+			old:  "		next.ready -= deferred\n",
 			new:  "",
 			by:   "throttle",
 			test: "TestLawWhatABacklogDefersIsServedInTime",
