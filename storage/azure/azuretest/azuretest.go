@@ -97,6 +97,14 @@ func Place(tb testing.TB, launch func() (*Server, error), wipe func(ctx context.
 	return place
 }
 
+// WithPrefix returns the place with a prefix, if it has none. Only a place with a prefix lists its queues.
+func WithPrefix(place string) string {
+	if strings.Contains(place, "prefix=") {
+		return place
+	}
+	return place + "?prefix=shop"
+}
+
 // An Account is a storage account. It begins empty.
 type Account struct {
 	Name, Key          string
