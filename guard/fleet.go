@@ -41,7 +41,7 @@ type fleet struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 	wake    chan struct{} // capacity 1
-	hearing *storage.Hearing
+	hearing *storage.Registration
 	probing bool
 	right   uint64    // epoch of the breaker for which this process may probe
 	till    time.Time // no other process may probe before; zero: none has a say
@@ -74,7 +74,7 @@ func (f *fleet) open(ctx context.Context, s *storage.Store, listen bool) {
 	if listen && deaf && s.Rings() {
 		ctx, cancel := storecall.Limit(ctx, callTime)
 		defer cancel()
-		if h, err := s.Hear(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
+		if h, err := s.Subscribe(ctx, guards, f.hear); err == nil { // else it looks every few seconds while its breaker is open
 			f.mu.Lock()
 			if f.hearing == nil && f.store.Load() == s {
 				f.hearing, h = h, nil

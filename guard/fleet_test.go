@@ -314,7 +314,7 @@ func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
 		all.Wait()
 		heard := func() int {
 			t.Helper()
-			n, err := s.Tell(t.Context(), "guards", []byte("smtp"), false)
+			n, err := s.Publish(t.Context(), "guards", []byte("smtp"), false)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -142,5 +142,5 @@ func (l *ledger) ring(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	_, _ = store.Tell(ctx, guards, []byte(l.name), false)
+	_, _ = store.Publish(ctx, guards, []byte(l.name), false)
 }

@@ -84,10 +84,10 @@ func (s *script) Listen(topic string) driver.Subscription {
 	return scriptSubscription{s}
 }
 
-func (s *script) Hear(_ context.Context, topic string, _ driver.Ear) (driver.Hearing, error) {
+func (s *script) Subscribe(_ context.Context, topic string, _ driver.Receiver) (driver.Registration, error) {
 	return nil, s.do("hear: " + topic)
 }
-func (s *script) Tell(_ context.Context, topic string, data []byte, one bool) (int, error) {
+func (s *script) Publish(_ context.Context, topic string, data []byte, one bool) (int, error) {
 	return 0, s.do(fmt.Sprint("tell: ", topic, " ", len(data), one))
 }
 

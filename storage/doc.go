@@ -25,7 +25,7 @@
 // can be deleted by what [Queue.Find] returns.
 //
 // Where the store rings ([Store.Rings]), a consumer of a queue polls rarely ([Store.Listen]), and processes tell each
-// other what needn't be stored ([Store.Hear], [Store.Tell]).
+// other what needn't be stored ([Store.Subscribe], [Store.Publish]).
 //
 // # Laws
 //

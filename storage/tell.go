@@ -11,24 +11,24 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// MaxTell is how many bytes one telling may bring; see [Store.Tell].
-const MaxTell = driver.MaxTell
+// MaxPublish is how many bytes one telling may bring; see [Store.Publish].
+const MaxPublish = driver.MaxPublish
 
-// An Ear takes what is told on a topic. With most 0 it is only asked, and returns how many would take data now. Else it
-// gives data to at most most ([Everyone] for no bound), and returns how many took it; an ear may well refuse what it
-// would have taken before.
+// A Receiver takes what is told on a topic. With most 0 it is only asked, and returns how many would take data now.
+// Else it gives data to at most most ([Everyone] for no bound), and returns how many took it; an ear may well refuse
+// what it would have taken before.
 //
 // An ear is called concurrently, and returns at once. The data is its own. An ear that panics or hangs took nothing.
 // One that hangs is not called again until it has returned.
-type Ear = driver.Ear
+type Receiver = driver.Receiver
 
-// Everyone is the most that an [Ear] is called with, when all shall take the data.
+// Everyone is the most that a [Receiver] is called with, when all shall take the data.
 const Everyone = driver.Everyone
 
-// Hear calls ear for what is told on a topic, until the [Hearing] is closed. It is ready when it returns: ear is called
-// for what any process tells afterwards. The topic's name obeys [CheckName]. Where the store doesn't ring, the error is
-// [ErrUnsupported].
-func (s *Store) Hear(ctx context.Context, topic string, ear Ear) (*Hearing, error) {
+// Subscribe calls ear for what is told on a topic, until the [Registration] is closed. It is ready when it returns: ear
+// is called for what any process tells afterwards. The topic's name obeys [CheckName]. Where the store doesn't ring,
+// the error is [ErrUnsupported].
+func (s *Store) Subscribe(ctx context.Context, topic string, ear Receiver) (*Registration, error) {
 	var wrong error
 	if ear == nil {
 		wrong = fmt.Errorf("%w: the ear is nil", ErrInvalid)
@@ -38,7 +38,7 @@ func (s *Store) Hear(ctx context.Context, topic string, ear Ear) (*Hearing, erro
 		return nil, p.fail("hear", err)
 	}
 	n := s.tellings.of(topic)
-	h, err := s.listener.Hear(ctx, topic, func(data []byte, most int) int {
+	h, err := s.listener.Subscribe(ctx, topic, func(data []byte, most int) int {
 		took := ear(data, most)
 		if most > 0 {
 			n.taken.Add(int64(took))
@@ -48,21 +48,21 @@ func (s *Store) Hear(ctx context.Context, topic string, ear Ear) (*Hearing, erro
 	if err != nil {
 		return nil, p.fail("hear", err)
 	}
-	return &Hearing{h}, nil
+	return &Registration{h}, nil
 }
 
-// Tell hands data, at most [MaxTell] bytes, to those that hear a topic at this moment, in this process and in others.
-// It returns how many took it, which may be 0. A telling is heard at most once and is stored nowhere: what must not be
-// missed is written to the store first, and looked for now and then.
+// Publish hands data, at most [MaxPublish] bytes, to those that hear a topic at this moment, in this process and in
+// others. It returns how many took it, which may be 0. A telling is heard at most once and is stored nowhere: what must
+// not be missed is written to the store first, and looked for now and then.
 //
 // With one set at most one takes it, chosen at random among those that would. An error then says whether the data may
 // have been heard. Without one, each gets it. heard counts those that took it and answered; a process that doesn't
 // answer is no error, unless it has never answered this process: then nothing may pass between the two. An error means
 // that some were not told, and says how many can't be reached.
-func (s *Store) Tell(ctx context.Context, topic string, data []byte, one bool) (heard int, err error) {
+func (s *Store) Publish(ctx context.Context, topic string, data []byte, one bool) (heard int, err error) {
 	var wrong error
-	if len(data) > MaxTell {
-		wrong = fmt.Errorf("%w: data of %d bytes; at most %d can be told", ErrTooLarge, len(data), MaxTell)
+	if len(data) > MaxPublish {
+		wrong = fmt.Errorf("%w: data of %d bytes; at most %d can be told", ErrTooLarge, len(data), MaxPublish)
 	}
 	p, err := s.topic(ctx, topic, wrong)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Store) Tell(ctx context.Context, topic string, data []byte, one bool) (
 	}
 	n := s.tellings.of(topic)
 	n.told.Add(1)
-	heard, err = s.listener.Tell(ctx, topic, data, one)
+	heard, err = s.listener.Publish(ctx, topic, data, one)
 	n.heard.Add(int64(heard))
 	if err != nil {
 		n.failed.Add(1)
@@ -119,12 +119,12 @@ func (s *Store) topic(ctx context.Context, name string, wrong error) (place, err
 	return p, err
 }
 
-// A Hearing is the time in which an [Ear] is called; see [Store.Hear]. Close it.
-type Hearing struct{ d driver.Hearing }
+// A Registration is the time in which a [Receiver] is called; see [Store.Subscribe]. Close it.
+type Registration struct{ d driver.Registration }
 
 // Lost is closed when the connection is lost, and when the store is closed: what is told may no longer come. A lost
-// Hearing stays lost. Close it, and call [Store.Hear] again.
-func (h *Hearing) Lost() <-chan struct{} { return h.d.Lost() }
+// Hearing stays lost. Close it, and call [Store.Subscribe] again.
+func (h *Registration) Lost() <-chan struct{} { return h.d.Lost() }
 
 // Close ends the Hearing. A call of the ear that has begun may still be under way. Closing twice is harmless.
-func (h *Hearing) Close() { h.d.Close() }
+func (h *Registration) Close() { h.d.Close() }

@@ -15,17 +15,17 @@ func hears([]byte, int) int { return 1 }
 func TestBadTellingsNeverReachTheDriver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, d *script, s *storage.Store) {
-		hear := func(topic string, ear storage.Ear) error { _, err := s.Hear(t.Context(), topic, ear); return err }
+		hear := func(topic string, ear storage.Receiver) error { _, err := s.Subscribe(t.Context(), topic, ear); return err }
 		tell := func(topic string, size int) error {
-			_, err := s.Tell(t.Context(), topic, make([]byte, size), true)
+			_, err := s.Publish(t.Context(), topic, make([]byte, size), true)
 			return err
 		}
 		for name, x := range map[string]struct{ got, want error }{
 			"no ear":             {hear("topic", nil), storage.ErrInvalid},
 			"a bad name to hear": {hear("A", hears), storage.ErrInvalid},
 			"a bad name to tell": {tell("", 1), storage.ErrInvalid},
-			"too much":           {tell("topic", storage.MaxTell+1), storage.ErrTooLarge},
-			"too much, bad name": {tell("A", storage.MaxTell+1), storage.ErrInvalid},
+			"too much":           {tell("topic", storage.MaxPublish+1), storage.ErrTooLarge},
+			"too much, bad name": {tell("A", storage.MaxPublish+1), storage.ErrInvalid},
 		} {
 			refused(t, d, name, x.got, x.want)
 		}
@@ -39,8 +39,8 @@ func TestBadTellingsNeverReachTheDriver(t *testing.T) {
 func TestTellingsNeedRings(t *testing.T) {
 	t.Parallel()
 	s := storage.New(&script{})
-	_, err := s.Hear(t.Context(), "topic", hears)
-	_, also := s.Tell(t.Context(), "topic", nil, false)
+	_, err := s.Subscribe(t.Context(), "topic", hears)
+	_, also := s.Publish(t.Context(), "topic", nil, false)
 	for _, err := range []error{err, also} {
 		if !errors.Is(err, storage.ErrUnsupported) || !strings.Contains(err.Error(), "topic topic") || !strings.Contains(err.Error(), "open it with a doorbell") {
 			t.Errorf("error %v", err)
@@ -48,7 +48,7 @@ func TestTellingsNeedRings(t *testing.T) {
 	}
 	d := &script{rings: true}
 	s = storage.New(d)
-	if _, err := s.Tell(t.Context(), "topic", make([]byte, storage.MaxTell), true); err != nil {
+	if _, err := s.Publish(t.Context(), "topic", make([]byte, storage.MaxPublish), true); err != nil {
 		t.Error(err)
 	}
 	if got, want := d.calls(), []string{"tell: topic 1280 true"}; !slices.Equal(got, want) {

@@ -66,7 +66,7 @@ func gates(place placing) measure {
 				}
 			}
 			for heard := 0; heard < crowd; pause(ctx, 20*time.Millisecond) { // a telling that says nothing new
-				if heard, err = store.Tell(ctx, "gates", []byte(name), false); err != nil {
+				if heard, err = store.Publish(ctx, "gates", []byte(name), false); err != nil {
 					return nil, err
 				}
 			}

@@ -195,7 +195,7 @@ func TestASpuriousRingLetsNobodyThrough(t *testing.T) {
 		for data, want := range map[string]int{name: 1, name + "x": 0, "": 0, "\xff": 0} {
 			before := calls.Count()
 			for range 5 {
-				heard, err := s.Tell(ctx, "gates", []byte(data), false)
+				heard, err := s.Publish(ctx, "gates", []byte(data), false)
 				must(t, err)
 				if heard != want {
 					t.Errorf("%d took %q, want %d", heard, data, want)
@@ -361,7 +361,7 @@ func TestWatch(t *testing.T) {
 		if got != want {
 			t.Errorf("saw\n%swant\n%s", got, want)
 		}
-		if heard, err := s.Tell(t.Context(), "gates", []byte(name), false); heard != 0 || err != nil {
+		if heard, err := s.Publish(t.Context(), "gates", []byte(name), false); heard != 0 || err != nil {
 			t.Errorf("after the loop %d listen, %v; want none", heard, err)
 		}
 	})

@@ -120,7 +120,7 @@ func testProcesses(t *testing.T, place string) {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for limit, heard := time.After(time.Minute), 0; heard < len(all); <-look.C { // each telling is spurious
-		if heard, err = s.Tell(t.Context(), "gates", []byte(name), false); err != nil {
+		if heard, err = s.Publish(t.Context(), "gates", []byte(name), false); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -163,8 +163,8 @@ type fragileListener struct {
 	f *fragile
 }
 
-func (l fragileListener) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
-	inner, err := l.Listener.Hear(ctx, topic, ear)
+func (l fragileListener) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
+	inner, err := l.Listener.Subscribe(ctx, topic, ear)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func (l fragileListener) Hear(ctx context.Context, topic string, ear driver.Ear)
 }
 
 type fragileHearing struct {
-	driver.Hearing
+	driver.Registration
 	lost chan struct{}
 }
 

@@ -135,7 +135,7 @@ func (c *candidate) tell(ctx context.Context) {
 	c.telling.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 		defer cancel()
-		if _, err := c.store.Tell(ctx, topic, []byte(c.name), false); err != nil {
+		if _, err := c.store.Publish(ctx, topic, []byte(c.name), false); err != nil {
 			c.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "can't tell watchers; they see the change when they read next", slog.Any("error", err))
 		}
 	})

@@ -160,8 +160,8 @@ func (s frail) Listener() driver.Listener { return frailListener{s.Store.Listene
 
 type frailListener struct{ driver.Listener }
 
-func (l frailListener) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
-	h, err := l.Listener.Hear(ctx, topic, ear)
+func (l frailListener) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
+	h, err := l.Listener.Subscribe(ctx, topic, ear)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (l frailListener) Hear(ctx context.Context, topic string, ear driver.Ear) (
 }
 
 type frailHearing struct {
-	driver.Hearing
+	driver.Registration
 	lost chan struct{}
 }
 

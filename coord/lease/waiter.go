@@ -25,7 +25,7 @@ type waiter struct {
 	told    chan struct{}      // a release was told; of capacity 1
 	woken   bool               // likewise, and the candidate hasn't seen the lease since
 	had     bool               // the candidate has got the lease
-	hearing *storage.Hearing   // nil while nothing is heard
+	hearing *storage.Registration   // nil while nothing is heard
 	hide    context.CancelFunc // ends the row; nil without a row
 }
 
@@ -83,7 +83,7 @@ func (c *candidate) hear(ctx context.Context) bool {
 	}
 	ctx, cancel := c.limit(ctx)
 	defer cancel()
-	hearing, err := c.store.Hear(ctx, topic, c.ear)
+	hearing, err := c.store.Subscribe(ctx, topic, c.ear)
 	if err != nil {
 		return false
 	}
@@ -132,5 +132,5 @@ func (b leaseBlob) tell(ctx context.Context, to string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(b.ttl/12, time.Second))
 	defer cancel()
-	_, _ = b.store.Tell(ctx, topic, []byte(data), true)
+	_, _ = b.store.Publish(ctx, topic, []byte(data), true)
 }

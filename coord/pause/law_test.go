@@ -282,7 +282,7 @@ func TestRings(t *testing.T) {
 		w.want(t, "at the beginning", "")
 		hold(t, at(t, s), 0, "mails")
 		for _, data := range []string{"", "mails", "{}"} {
-			if heard, err := s.Tell(t.Context(), "pauses", []byte(data), false); heard != 1 || err != nil {
+			if heard, err := s.Publish(t.Context(), "pauses", []byte(data), false); heard != 1 || err != nil {
 				t.Errorf("%d heard %q, %v", heard, data, err)
 			}
 			w.want(t, "after a spurious ring", "mails")
@@ -291,7 +291,7 @@ func TestRings(t *testing.T) {
 			t.Errorf("it has told %d times, want one for each change", w.n)
 		}
 		w.stop()
-		if heard, err := s.Tell(t.Context(), "pauses", nil, false); heard != 0 || err != nil {
+		if heard, err := s.Publish(t.Context(), "pauses", nil, false); heard != 0 || err != nil {
 			t.Errorf("%d still listen, %v", heard, err)
 		}
 	})

@@ -38,7 +38,7 @@ type Listener struct {
 	patterns []string
 	room     int
 	once     bool // the first call that succeeds ends the listening
-	hearing  *storage.Hearing
+	hearing  *storage.Registration
 
 	mu      sync.Mutex
 	kept    []Signal
@@ -56,7 +56,7 @@ func Listen(ctx context.Context, store *storage.Store, patterns ...string) (*Lis
 func listen(ctx context.Context, store *storage.Store, l *Listener) (*Listener, error) {
 	err := errors.Join(storecall.CheckStore(store), checkPatterns(l.patterns))
 	if err == nil {
-		l.hearing, err = store.Hear(ctx, topic, l.hear)
+		l.hearing, err = store.Subscribe(ctx, topic, l.hear)
 	}
 	if err != nil {
 		return nil, l.fail("listen", err)

@@ -31,7 +31,7 @@ func One(ctx context.Context, store *storage.Store, name string, data []byte) (b
 func send(ctx context.Context, store *storage.Store, op, name string, data []byte, one bool) (n int, err error) {
 	frame, err := encode(name, data)
 	if err = errors.Join(storecall.CheckStore(store), err); err == nil {
-		n, err = store.Tell(ctx, topic, frame, one)
+		n, err = store.Publish(ctx, topic, frame, one)
 	}
 	if err != nil {
 		return n, fmt.Errorf("signal: %s %s: %w", op, storage.Quote(name), err)

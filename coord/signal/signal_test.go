@@ -274,7 +274,7 @@ func TestForeignFramesAreIgnored(t *testing.T) {
 	l := listen(t, s, ">")
 	for _, frame := range []string{"", "hello", "\x02\x01a", "\x01\x05a", "\x01\x01*", "\x01\x00data"} {
 		for _, toOne := range []bool{true, false} {
-			if n, err := s.Tell(t.Context(), "signals", []byte(frame), toOne); n != 0 || err != nil {
+			if n, err := s.Publish(t.Context(), "signals", []byte(frame), toOne); n != 0 || err != nil {
 				t.Errorf("%q was taken by %d, %v", frame, n, err)
 			}
 		}

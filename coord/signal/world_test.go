@@ -106,8 +106,8 @@ type brokenListener struct {
 	b *brokenStore
 }
 
-func (l brokenListener) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
-	h, err := l.Listener.Hear(ctx, topic, ear)
+func (l brokenListener) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
+	h, err := l.Listener.Subscribe(ctx, topic, ear)
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +118,11 @@ func (l brokenListener) Hear(ctx context.Context, topic string, ear driver.Ear) 
 	return brokenHearing{h, lost}, nil
 }
 
-func (l brokenListener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+func (l brokenListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
 	l.b.mu.Lock()
 	l.b.tells++
 	l.b.mu.Unlock()
-	n, err := l.Listener.Tell(ctx, topic, data, one)
+	n, err := l.Listener.Publish(ctx, topic, data, one)
 	if l.b.answer != nil {
 		return 0, l.b.answer
 	}
@@ -130,7 +130,7 @@ func (l brokenListener) Tell(ctx context.Context, topic string, data []byte, one
 }
 
 type brokenHearing struct {
-	driver.Hearing
+	driver.Registration
 	lost chan struct{}
 }
 

@@ -33,7 +33,7 @@ type Loop struct {
 	woken   chan struct{} // capacity 1
 
 	// These fields belong to Run.
-	hearing *storage.Hearing // nil while nothing is heard
+	hearing *storage.Registration // nil while nothing is heard
 	retry   time.Time        // when to try again to listen
 }
 
@@ -94,7 +94,7 @@ func (l *Loop) listen(ctx context.Context, due time.Time) bool {
 	}
 	limited, cancel := storecall.Limit(ctx, min(mostListen, max(leastListen, time.Until(due))))
 	defer cancel()
-	h, err := l.store.Hear(limited, l.topic, l.hear)
+	h, err := l.store.Subscribe(limited, l.topic, l.hear)
 	l.trouble.Note(ctx, "be told of "+l.what, err)
 	if err != nil {
 		l.retry = time.Now().Add(deafFor)
@@ -144,7 +144,7 @@ func Ring(ctx context.Context, store *storage.Store, topic string, data []byte) 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ringTime)
 	defer cancel()
-	_, err := store.Tell(ctx, topic, data, false)
+	_, err := store.Publish(ctx, topic, data, false)
 	return err
 }
 

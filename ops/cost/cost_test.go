@@ -209,19 +209,19 @@ func TestMetricsOfTellings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close() }()
-	h, err := s.Hear(t.Context(), "signals", func(_ []byte, most int) int { return 2 })
+	h, err := s.Subscribe(t.Context(), "signals", func(_ []byte, most int) int { return 2 })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
 	for range 3 {
-		if n, err := s.Tell(t.Context(), "signals", []byte("x"), false); n != 2 || err != nil {
+		if n, err := s.Publish(t.Context(), "signals", []byte("x"), false); n != 2 || err != nil {
 			t.Errorf("heard by %d, %v", n, err)
 		}
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Tell(ended, "signals", nil, false); err == nil {
+	if _, err := s.Publish(ended, "signals", nil, false); err == nil {
 		t.Error("told under a context that has ended")
 	}
 	const want = `# HELP millrace_tellings_total What was told to those that listen, in this process and others.

@@ -82,11 +82,11 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		sub := s.Listen("queue")
-		hearing, err := s.Hear(t.Context(), "topic", takesOne)
+		hearing, err := s.Subscribe(t.Context(), "topic", takesOne)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := s.Tell(t.Context(), "topic", nil, false); n != 1 || err != nil {
+		if n, err := s.Publish(t.Context(), "topic", nil, false); n != 1 || err != nil {
 			t.Errorf("told %d, error %v", n, err)
 		}
 		send(t, s, "queue")
@@ -108,7 +108,7 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Errorf("send after Close: error %v", err)
 		}
 		<-hearing.Lost()
-		if _, err := s.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+		if _, err := s.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("Hear after Close: error %v", err)
 		}
 		after := s.Listen("queue")

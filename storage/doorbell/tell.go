@@ -21,15 +21,16 @@ const (
 	// repeatAfter is the time until an unanswered request is repeated, and doubles each time.
 	repeatAfter = 40 * time.Millisecond
 
-	// silentLimit is how long a telling waits for a listener that hasn't answered the last one. It has probably crashed.
+	// silentLimit is how long a telling waits for a listener that hasn't answered the last one. It has probably
+	// crashed.
 	silentLimit = 60 * time.Millisecond
 
 	// silentFor is how long that limit holds. Then the listener gets the full time once: its path may just be slow.
 	silentFor = 30 * time.Second
 )
 
-// Hear implements driver.Listener. It returns when the topic is in this process's row, where others find it.
-func (l storeListener) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+// Subscribe implements driver.Listener. It returns when the topic is in this process's row, where others find it.
+func (l storeListener) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
 	h, err := l.s.ears.Hear(topic, ear)
 	if err != nil {
 		return nil, err
@@ -76,8 +77,8 @@ func (l storeListener) enterRow(ctx context.Context) error {
 
 func errClosed() error { return fmt.Errorf("%w: it is closed", driver.ErrUnavailable) }
 
-// Tell implements driver.Listener.
-func (l storeListener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+// Publish implements driver.Listener.
+func (l storeListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
 	return telling.Tell(ctx, l.s.ears, l, topic, data, one)
 }
 

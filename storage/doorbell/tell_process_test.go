@@ -112,7 +112,7 @@ func TestTellAcrossProcesses(t *testing.T) {
 func tellOne(t *testing.T, s *Doorbell, data string) {
 	t.Helper()
 	until(t, "a telling to be heard by one", func() bool {
-		n, err := s.Tell(t.Context(), "topic", []byte(data), true)
+		n, err := s.Publish(t.Context(), "topic", []byte(data), true)
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
 		}

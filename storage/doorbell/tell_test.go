@@ -26,9 +26,9 @@ import (
 
 func takesOne([]byte, int) int { return 1 }
 
-func hear(t *testing.T, s *Doorbell, topic string, ear storage.Ear) *storage.Hearing {
+func hear(t *testing.T, s *Doorbell, topic string, ear storage.Receiver) *storage.Registration {
 	t.Helper()
-	h, err := s.Hear(t.Context(), topic, ear)
+	h, err := s.Subscribe(t.Context(), topic, ear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func hear(t *testing.T, s *Doorbell, topic string, ear storage.Ear) *storage.Hea
 func told(t *testing.T, s *Doorbell, topic, data string, one bool, want int) {
 	t.Helper()
 	until(t, fmt.Sprintf("a telling to be heard by %d", want), func() bool {
-		n, err := s.Tell(t.Context(), topic, []byte(data), one)
+		n, err := s.Publish(t.Context(), topic, []byte(data), one)
 		if n > want || err != nil {
 			t.Fatalf("one %v: heard by %d, error %v; want %d", one, n, err, want)
 		}
@@ -48,7 +48,7 @@ func told(t *testing.T, s *Doorbell, topic, data string, one bool, want int) {
 	})
 }
 
-func isLost(h *storage.Hearing) bool {
+func isLost(h *storage.Registration) bool {
 	select {
 	case <-h.Lost():
 		return true
@@ -107,7 +107,7 @@ func TestHearFails(t *testing.T) {
 	})
 	s := put(t, inner, Config{Listen: taken.LocalAddr().String()}, usualPace())
 	for _, why := range []string{"address already in use", "made up by a test", ""} {
-		h, err := s.Hear(t.Context(), "topic", takesOne)
+		h, err := s.Subscribe(t.Context(), "topic", takesOne)
 		switch {
 		case why == "":
 			if err != nil {
@@ -125,7 +125,7 @@ func TestHearFails(t *testing.T) {
 		broken.Store(false)
 	}
 	broken.Store(true)
-	if n, err := s.Tell(t.Context(), "topic", nil, false); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
+	if n, err := s.Publish(t.Context(), "topic", nil, false); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Tell without the table: %d, error %v", n, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestLostWithTheTable(t *testing.T) {
 		if !isLost(h) {
 			t.Error("not lost though others don't believe the row any more")
 		}
-		if _, err := x.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+		if _, err := x.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("Hear: error %v", err)
 		}
 		x.down.Store(false)
@@ -163,20 +163,20 @@ func TestLostWithTheRow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := polling(t)
 		h := hear(t, x.Doorbell, "topic", takesOne)
-		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || isLost(h) {
+		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || isLost(h) {
 			t.Fatalf("lost %v while the row is there, error %v", isLost(h), err)
 		}
 		if err := x.Table(tableName).Delete(t.Context(), partition, x.own.id, storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || !isLost(h) {
+		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || !isLost(h) {
 			t.Errorf("lost %v after a read without the row, error %v", isLost(h), err)
 		}
 		again := hear(t, x.Doorbell, "topic", takesOne)
 		if !x.stands() {
 			t.Error("Hear returned before the row was written again")
 		}
-		if _, err := x.Tell(t.Context(), "other", nil, false); err != nil || isLost(again) {
+		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || isLost(again) {
 			t.Errorf("lost again %v, error %v", isLost(again), err)
 		}
 	})
@@ -223,7 +223,7 @@ func TestHearsShareWrites(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 50 {
 			all.Go(func() {
-				if _, err := x.Hear(t.Context(), fmt.Sprint("topic-", i), takesOne); err != nil {
+				if _, err := x.Subscribe(t.Context(), fmt.Sprint("topic-", i), takesOne); err != nil {
 					t.Error(err)
 				}
 			})
@@ -248,7 +248,7 @@ func TestSilentListener(t *testing.T) {
 	for range 3 {
 		told(t, b, "topic", "a", true, 1)
 		until(t, "a telling to be heard by 1", func() bool {
-			n, err := b.Tell(t.Context(), "topic", []byte("a"), false)
+			n, err := b.Publish(t.Context(), "topic", []byte("a"), false)
 			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "1 process listens at "+dead.LocalAddr().String()+" and can't be reached") {
 				t.Fatalf("heard by %d, error %v; want one that says that a process can't be reached", n, err)
 			}
@@ -429,7 +429,7 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	}()
 	for _, one := range []bool{true, false} {
-		if n, err := b.Tell(t.Context(), "topic", nil, one); n != 0 || !errors.Is(err, telling.ErrUnreached) {
+		if n, err := b.Publish(t.Context(), "topic", nil, one); n != 0 || !errors.Is(err, telling.ErrUnreached) {
 			t.Errorf("one %v: heard by %d, error %v; want nobody, and that the liar can't be reached", one, n, err)
 		}
 	}
@@ -450,7 +450,7 @@ func openRinging(ctx context.Context, url string) (*Doorbell, error) {
 func hearer(url string) int {
 	s, err := openRinging(context.Background(), url)
 	if err == nil {
-		_, err = s.Hear(context.Background(), "topic", func(data []byte, most int) int {
+		_, err = s.Subscribe(context.Background(), "topic", func(data []byte, most int) int {
 			if most > 0 {
 				fmt.Println(string(data))
 			}

@@ -15,44 +15,45 @@ import (
 // A telling is a ring that brings data, and says how many took it. It is given to those that hear the topic at that
 // moment, at most once, and is stored nowhere.
 type Listener interface {
-	// Listen subscribes to a topic, until the subscription is closed. The topic of a queue rings when the queue may have
-	// become receivable: a message is sent or handed back, or a delay ends. The end of a visibility rings where the
-	// driver can tell it cheaply; otherwise the next poll finds the message.
+	// Listen subscribes to a topic, until the subscription is closed. The topic of a queue rings when the queue may
+	// have become receivable: a message is sent or handed back, or a delay ends. The end of a visibility rings where
+	// the driver can tell it cheaply; otherwise the next poll finds the message.
 	Listen(topic string) Subscription
 
 	// Ring rings all subscribers of a topic, in this process and in others. It doesn't wait for them.
 	Ring(topic string)
 
-	// Hear calls ear for what is told on a topic, until the Hearing is closed. It is ready when it returns: ear is called
-	// for what any process tells afterwards, as far as the transport reaches. An error means that nothing is heard.
-	Hear(ctx context.Context, topic string, ear Ear) (Hearing, error)
+	// Subscribe calls ear for what is told on a topic, until the Hearing is closed. It is ready when it returns: ear is
+	// called for what any process tells afterwards, as far as the transport reaches. An error means that nothing is
+	// heard.
+	Subscribe(ctx context.Context, topic string, ear Receiver) (Registration, error)
 
-	// Tell hands data, at most [MaxTell] bytes, to the ears of a topic, in this process and in others. It returns how
-	// many took it.
+	// Publish hands data, at most [MaxTell] bytes, to the ears of a topic, in this process and in others. It returns
+	// how many took it.
 	//
 	// With one set at most one takes it, chosen at random among those that would, and heard is 0 or 1. An error then
-	// says whether the data may have been heard; the driver never tells a second one instead. Without one, each gets it.
-	// heard counts those that took it and answered, and a process that doesn't answer is no error, unless it has never
-	// answered this one. An error means that some were not told.
-	Tell(ctx context.Context, topic string, data []byte, one bool) (heard int, err error)
+	// says whether the data may have been heard; the driver never tells a second one instead. Without one, each gets
+	// it. heard counts those that took it and answered, and a process that doesn't answer is no error, unless it has
+	// never answered this one. An error means that some were not told.
+	Publish(ctx context.Context, topic string, data []byte, one bool) (heard int, err error)
 }
 
-// MaxTell is how many bytes one telling may bring. With its heads it fits into one packet of an Ethernet.
-const MaxTell = 1280
+// MaxPublish is how many bytes one telling may bring. With its heads it fits into one packet of an Ethernet.
+const MaxPublish = 1280
 
-// Everyone is the most that an [Ear] is called with, when all shall take the data.
+// Everyone is the most that a [Receiver] is called with, when all shall take the data.
 const Everyone = math.MaxInt32
 
-// An Ear takes what is told on a topic. With most 0 it is only asked, and returns how many would take data now. Else it
-// gives data to at most most ([Everyone] for no bound), and returns how many took it; an ear may well refuse what it
-// would have taken before.
+// A Receiver takes what is told on a topic. With most 0 it is only asked, and returns how many would take data now.
+// Else it gives data to at most most ([Everyone] for no bound), and returns how many took it; an ear may well refuse
+// what it would have taken before.
 //
 // An ear is called concurrently, and returns at once. The data is its own. An ear that panics, ends its goroutine or
 // doesn't return within seconds took nothing. An ear that hangs is not called again until it has returned.
-type Ear func(data []byte, most int) int
+type Receiver func(data []byte, most int) int
 
-// A Hearing is the time in which an ear is called.
-type Hearing interface {
+// A Registration is the time in which an ear is called.
+type Registration interface {
 	// Lost is closed when the connection is lost, and when the store is closed: what is told may no longer come. A lost
 	// Hearing stays lost. Close it, and call Hear again.
 	Lost() <-chan struct{}
@@ -72,8 +73,8 @@ type Subscription interface {
 	// messages that are in the queue already, that become receivable by time, or that are sent through another store.
 	//
 	// take ends the claim and must be called. It returns the messages that have come, perhaps none, and a time, by this
-	// process's clock, at or somewhat before the beginning of their visibility. It may wait for a transaction under way;
-	// if ctx ends first, the messages of that transaction stay hidden until their visibility ends.
+	// process's clock, at or somewhat before the beginning of their visibility. It may wait for a transaction under
+	// way; if ctx ends first, the messages of that transaction stay hidden until their visibility ends.
 	//
 	// A driver that can't do this returns a nil channel, and a nil take.
 	Claim(max int, visibility time.Duration) (ready <-chan struct{}, take func(ctx context.Context) ([]Delivery, time.Time))

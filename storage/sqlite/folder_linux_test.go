@@ -113,7 +113,7 @@ func TestRootBeforeTheService(t *testing.T) {
 			t.Fatal("the service doesn't ring")
 		}
 	}
-	if _, err := s.Listener().Hear(t.Context(), "topic", func([]byte, int) int { return 1 }); err != nil {
+	if _, err := s.Listener().Subscribe(t.Context(), "topic", func([]byte, int) int { return 1 }); err != nil {
 		t.Fatal(err)
 	}
 	other := startNobody(t, "hear", path)
@@ -121,7 +121,7 @@ func TestRootBeforeTheService(t *testing.T) {
 		t.Fatalf("another service said %q", got)
 	}
 	until(t, "the service isn't told", func() bool {
-		n, err := s.Listener().Tell(t.Context(), "topic", []byte("a"), false)
+		n, err := s.Listener().Publish(t.Context(), "topic", []byte("a"), false)
 		return n == 2 && err == nil
 	})
 	tell := startNobody(t, "tell", path)

@@ -93,7 +93,7 @@ func child(role, url string) int {
 		}
 		<-ended
 	case "hear": // prints what it is told
-		if _, err := s.Hear(ctx, "topic", func(data []byte, most int) int {
+		if _, err := s.Subscribe(ctx, "topic", func(data []byte, most int) int {
 			if most > 0 {
 				fmt.Println(string(data))
 			}
@@ -115,7 +115,7 @@ func child(role, url string) int {
 			return fail(err)
 		}
 	case "tell": // tells each, and prints how many took it
-		n, err := s.Tell(ctx, "topic", []byte("b"), false)
+		n, err := s.Publish(ctx, "topic", []byte("b"), false)
 		if err != nil {
 			return fail(err)
 		}

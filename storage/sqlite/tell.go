@@ -11,9 +11,9 @@ import (
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
-// Hear implements driver.Listener. The ear is there before the socket is, so that the loss of the socket is told to it.
-// The loss of an earlier socket is told before.
-func (l listener) Hear(_ context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+// Subscribe implements driver.Listener. The ear is there before the socket is, so that the loss of the socket is told
+// to it. The loss of an earlier socket is told before.
+func (l listener) Subscribe(_ context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
 	l.s.peers.CheckSocket()
 	h, err := l.s.ears.Hear(topic, ear)
 	if err != nil {
@@ -29,8 +29,8 @@ func (l listener) Hear(_ context.Context, topic string, ear driver.Ear) (driver.
 	return h, nil
 }
 
-// Tell implements driver.Listener.
-func (l listener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+// Publish implements driver.Listener.
+func (l listener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
 	return telling.Tell(ctx, l.s.ears, sockets{l.s.peers}, topic, data, one)
 }
 

@@ -37,7 +37,7 @@ func hearers(t *testing.T, n int) (*storage.Store, string, []*process) {
 func tellEach(t *testing.T, s *storage.Store, data string, want int) {
 	t.Helper()
 	until(t, fmt.Sprintf("told to %d", want), func() bool {
-		n, err := s.Tell(t.Context(), "topic", []byte(data), false)
+		n, err := s.Publish(t.Context(), "topic", []byte(data), false)
 		if n > want || err != nil {
 			t.Fatalf("heard by %d, error %v; want %d", n, err, want)
 		}
@@ -50,7 +50,7 @@ func tellEach(t *testing.T, s *storage.Store, data string, want int) {
 func tellOne(t *testing.T, s *storage.Store, data string) (heard bool) {
 	t.Helper()
 	until(t, "told to one", func() bool {
-		n, err := s.Tell(t.Context(), "topic", []byte(data), true)
+		n, err := s.Publish(t.Context(), "topic", []byte(data), true)
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestTellEndsWithItsContext(t *testing.T) {
 	suspend(t, list[0])
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if n, err := s.Tell(ctx, "topic", nil, false); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
+	if n, err := s.Publish(ctx, "topic", nil, false); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("heard by %d, error %v", n, err)
 	}
 }

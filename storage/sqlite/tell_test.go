@@ -23,13 +23,13 @@ func TestHearingIsLost(t *testing.T) {
 	}
 	b := openAt(t, path, "")
 	told := func() int {
-		n, err := b.Listener().Tell(t.Context(), "topic", nil, false)
+		n, err := b.Listener().Publish(t.Context(), "topic", nil, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return n
 	}
-	h, err := a.Hear(t.Context(), "topic", takesOne)
+	h, err := a.Subscribe(t.Context(), "topic", takesOne)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestHearingIsLost(t *testing.T) {
 		}
 	})
 	h.Close()
-	if h, err = a.Hear(t.Context(), "topic", takesOne); err != nil {
+	if h, err = a.Subscribe(t.Context(), "topic", takesOne); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "not told again", func() bool { return told() == 1 })
@@ -58,10 +58,10 @@ func TestHearingIsLost(t *testing.T) {
 		t.Error(err)
 	}
 	<-h.Lost()
-	if _, err := a.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+	if _, err := a.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Hear after Close: error %v", err)
 	}
-	if _, err := a.Tell(t.Context(), "topic", nil, true); !errors.Is(err, storage.ErrUnavailable) {
+	if _, err := a.Publish(t.Context(), "topic", nil, true); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Tell after Close: error %v", err)
 	}
 	if n := told(); n != 0 {
@@ -74,7 +74,7 @@ func TestHearFindsTheSocketGone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s := openAt(t, path, "")
-	isLost := func(h driver.Hearing) bool {
+	isLost := func(h driver.Registration) bool {
 		select {
 		case <-h.Lost():
 			return true
@@ -82,9 +82,9 @@ func TestHearFindsTheSocketGone(t *testing.T) {
 			return false
 		}
 	}
-	var before driver.Hearing
+	var before driver.Registration
 	for i := range 20 {
-		h, err := s.Listener().Hear(t.Context(), "topic", takesOne)
+		h, err := s.Listener().Subscribe(t.Context(), "topic", takesOne)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,12 +108,12 @@ func TestTellWithoutWake(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
 		a, b := openAt(t, path, "?wake=off&sync=normal"), openAt(t, path, "?wake=off&sync=normal")
-		if _, err := a.Listener().Hear(t.Context(), "topic", takesOne); err != nil {
+		if _, err := a.Listener().Subscribe(t.Context(), "topic", takesOne); err != nil {
 			t.Fatal(err)
 		}
 		for s, want := range map[*store]int{a: 1, b: 0} {
 			for _, one := range []bool{true, false} {
-				if n, err := s.Listener().Tell(t.Context(), "topic", nil, one); n != want || err != nil {
+				if n, err := s.Listener().Publish(t.Context(), "topic", nil, one); n != want || err != nil {
 					t.Errorf("heard by %d, error %v; want %d", n, err, want)
 				}
 			}
@@ -132,10 +132,10 @@ func TestHearWithoutTheFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openAt(t, path, "").Listener()
-	if _, err := s.Hear(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
+	if _, err := s.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Hear: error %v", err)
 	}
-	if n, err := s.Tell(t.Context(), "topic", nil, true); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
+	if n, err := s.Publish(t.Context(), "topic", nil, true); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("Tell: %d, error %v", n, err)
 	}
 }

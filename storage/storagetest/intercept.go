@@ -16,8 +16,8 @@ import (
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
-	// "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows", "delete rows",
-	// "commit", "hear" and "tell".
+	// "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows", "delete
+	// rows", "commit", "hear" and "tell".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
@@ -285,16 +285,16 @@ func (s interceptedSubscription) Claim(max int, visibility time.Duration) (<-cha
 	}
 }
 
-func (l interceptedListener) Hear(ctx context.Context, topic string, ear storage.Ear) (driver.Hearing, error) {
-	h, err := around(l.x, ctx, Op{Name: "hear", Resource: "topic " + topic}, func() (driver.Hearing, error) { return l.Listener.Hear(ctx, topic, ear) })
+func (l interceptedListener) Subscribe(ctx context.Context, topic string, ear storage.Receiver) (driver.Registration, error) {
+	h, err := around(l.x, ctx, Op{Name: "hear", Resource: "topic " + topic}, func() (driver.Registration, error) { return l.Listener.Subscribe(ctx, topic, ear) })
 	if err == nil && h == nil { // the hook has made no call
 		return deaf{}, nil
 	}
 	return h, err
 }
 
-func (l interceptedListener) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
-	return around(l.x, ctx, Op{Name: "tell", Resource: "topic " + topic}, func() (int, error) { return l.Listener.Tell(ctx, topic, data, one) })
+func (l interceptedListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+	return around(l.x, ctx, Op{Name: "tell", Resource: "topic " + topic}, func() (int, error) { return l.Listener.Publish(ctx, topic, data, one) })
 }
 
 // deaf is a Hearing that hears nothing.

@@ -140,10 +140,10 @@ func everyCall(ctx context.Context, s *storage.Store) {
 	_ = tab.DeleteRows(ctx, "p", []string{"key"})
 	_, _ = s.Commit(ctx, storage.Work{Write: &storage.Write{Container: "container", Key: "doc"}})
 	_, _ = s.Commit(ctx, storage.Work{})
-	if h, err := s.Hear(ctx, "topic", func([]byte, int) int { return 1 }); err == nil {
+	if h, err := s.Subscribe(ctx, "topic", func([]byte, int) int { return 1 }); err == nil {
 		h.Close()
 	}
-	_, _ = s.Tell(ctx, "topic", nil, true)
+	_, _ = s.Publish(ctx, "topic", nil, true)
 }
 
 var everyOp = []string{
@@ -240,7 +240,7 @@ func TestHookLosesTellings(t *testing.T) {
 		heard += most
 		return 1
 	}
-	h, err := below.Hear(ctx, "topic", ear)
+	h, err := below.Subscribe(ctx, "topic", ear)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,17 +258,17 @@ func TestHookLosesTellings(t *testing.T) {
 	} {
 		s := storagetest.Intercept(below, x.hook)
 		heard = 0
-		if n, err := s.Tell(ctx, "topic", nil, true); n != x.want || !errors.Is(err, x.err) || heard != x.heard {
+		if n, err := s.Publish(ctx, "topic", nil, true); n != x.want || !errors.Is(err, x.err) || heard != x.heard {
 			t.Errorf("%s: %d, %v, heard %d times; want %d, %v, %d", name, n, err, heard, x.want, x.err, x.heard)
 		}
 	}
 	deaf := storagetest.Intercept(below, func(context.Context, storagetest.Op, func() error) error { return nil })
-	nothing, err := deaf.Hear(ctx, "other", ear)
+	nothing, err := deaf.Subscribe(ctx, "other", ear)
 	if err != nil || nothing.Lost() != nil {
 		t.Errorf("a lost Hear: %v, error %v", nothing, err)
 	}
 	nothing.Close()
-	if n, err := below.Tell(ctx, "other", nil, false); n != 0 || err != nil {
+	if n, err := below.Publish(ctx, "other", nil, false); n != 0 || err != nil {
 		t.Errorf("a lost Hear hears %d, %v", n, err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 type modelHearing struct {
 	m     *model
 	topic string
-	ear   driver.Ear
+	ear   driver.Receiver
 	lost  chan struct{}
 }
 
@@ -30,7 +30,7 @@ func (h *modelHearing) Close() {
 	h.m.ears = slices.DeleteFunc(slices.Clone(h.m.ears), func(x *modelHearing) bool { return x == h })
 }
 
-func (m *model) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+func (m *model) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
 	h := &modelHearing{m: m, topic: topic, ear: ear, lost: make(chan struct{})}
 	add := func() {
 		m.earsMu.Lock()
@@ -60,7 +60,7 @@ func (m *model) deafen() {
 	})
 }
 
-func (m *model) Tell(ctx context.Context, topic string, data []byte, one bool) (heard int, err error) {
+func (m *model) Publish(ctx context.Context, topic string, data []byte, one bool) (heard int, err error) {
 	var list []*modelHearing
 	err = m.do(ctx, "tell", func() error {
 		m.earsMu.Lock()

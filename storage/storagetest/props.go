@@ -37,16 +37,16 @@ func (s rung) Listener() driver.Listener         { return s }
 func (s rung) Listen(string) driver.Subscription { return rungSubscription(s) }
 func (s rung) Ring(string)                       {}
 
-func (s rung) Hear(ctx context.Context, topic string, ear driver.Ear) (driver.Hearing, error) {
+func (s rung) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
 	if l := s.Store.Listener(); l != nil {
-		return l.Hear(ctx, topic, ear)
+		return l.Subscribe(ctx, topic, ear)
 	}
 	return nil, storage.ErrUnsupported
 }
 
-func (s rung) Tell(ctx context.Context, topic string, data []byte, one bool) (int, error) {
+func (s rung) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
 	if l := s.Store.Listener(); l != nil {
-		return l.Tell(ctx, topic, data, one)
+		return l.Publish(ctx, topic, data, one)
 	}
 	return 0, storage.ErrUnsupported
 }

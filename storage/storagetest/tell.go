@@ -63,13 +63,13 @@ func (l *listener) heard() []string {
 }
 
 // hears has a listener hear a topic until the test ends, or leaves the test out.
-func (t *check) hears(s *storage.Store, topic string, room int) (*listener, *storage.Hearing) {
+func (t *check) hears(s *storage.Store, topic string, room int) (*listener, *storage.Registration) {
 	t.Helper()
 	if !s.Rings() {
 		t.leaveOut("nothing rings")
 	}
 	l := &listener{room: room}
-	h, err := s.Hear(t.ctx, topic, l.hear)
+	h, err := s.Subscribe(t.ctx, topic, l.hear)
 	t.ok(err)
 	t.Cleanup(h.Close)
 	return l, h
@@ -77,7 +77,7 @@ func (t *check) hears(s *storage.Store, topic string, room int) (*listener, *sto
 
 func tell(t *check, s *storage.Store, topic, data string, one bool) int {
 	t.Helper()
-	n, err := s.Tell(t.ctx, topic, []byte(data), one)
+	n, err := s.Publish(t.ctx, topic, []byte(data), one)
 	t.ok(err)
 	return n
 }
@@ -174,7 +174,7 @@ func tellsWhoWouldTake(t *check) {
 		t.Errorf("heard %d, and %d by an ear without room; want 21 and none", n, len(full.heard()))
 	}
 	// An ear may refuse what it would have taken when it was asked.
-	fickle, err := t.s.Hear(t.ctx, topic, func(_ []byte, most int) int { return max(0, 1-most) })
+	fickle, err := t.s.Subscribe(t.ctx, topic, func(_ []byte, most int) int { return max(0, 1-most) })
 	t.ok(err)
 	defer fickle.Close()
 	for range 20 {
@@ -217,10 +217,10 @@ func tellsConcurrently(t *check) {
 		}
 		all.Go(func() {
 			for i := range 10 {
-				if n, err := t.s.Tell(t.ctx, topic, []byte(fmt.Sprint(g, i)), true); n != 1 || err != nil {
+				if n, err := t.s.Publish(t.ctx, topic, []byte(fmt.Sprint(g, i)), true); n != 1 || err != nil {
 					t.Errorf("heard by %d, error %v", n, err)
 				}
-				other, err := t.s.Hear(t.ctx, topic, func([]byte, int) int { return 0 })
+				other, err := t.s.Subscribe(t.ctx, topic, func([]byte, int) int { return 0 })
 				if err != nil {
 					t.Errorf("hear: %v", err)
 					return
@@ -259,7 +259,7 @@ func toldDataIsOwn(t *check) {
 	}
 	data := []byte("data")
 	for _, one := range []bool{true, false} {
-		_, err := t.s.Tell(t.ctx, topic, data, one)
+		_, err := t.s.Publish(t.ctx, topic, data, one)
 		t.ok(err)
 		t.bytesEqual("what was told", data, []byte("data"))
 	}
@@ -276,25 +276,25 @@ func toldDataIsOwn(t *check) {
 }
 
 // hearsWith is Hear in the shared store, or leaves the test out.
-func hearsWith(t *check, topic string, ear storage.Ear) (*storage.Hearing, error) {
+func hearsWith(t *check, topic string, ear storage.Receiver) (*storage.Registration, error) {
 	t.Helper()
 	if !t.s.Rings() {
 		t.leaveOut("nothing rings")
 	}
-	return t.s.Hear(t.ctx, topic, ear)
+	return t.s.Subscribe(t.ctx, topic, ear)
 }
 
 func tellSizes(t *check) {
 	topic := t.name("topic")
 	var want []string
 	l, _ := t.hears(t.s, topic, 1)
-	for i, n := range []int{0, 1, storage.MaxTell - 1, storage.MaxTell} {
+	for i, n := range []int{0, 1, storage.MaxPublish - 1, storage.MaxPublish} {
 		data := filled(n, byte(i))
 		want = append(want, string(data))
 		told(t, t.s, topic, string(data), i%2 == 0, 1)
 	}
-	for _, n := range []int{storage.MaxTell + 1, 1 << 20} {
-		_, err := t.s.Tell(t.ctx, topic, bytes.Repeat([]byte(secret), n/len(secret)+1), false)
+	for _, n := range []int{storage.MaxPublish + 1, 1 << 20} {
+		_, err := t.s.Publish(t.ctx, topic, bytes.Repeat([]byte(secret), n/len(secret)+1), false)
 		t.fails(err, storage.ErrTooLarge, topic)
 	}
 	t.equal("heard", l.heard(), want)
@@ -315,19 +315,19 @@ func tellBadly(t *check) {
 	topic := t.name("topic")
 	l, _ := t.hears(t.s, topic, 1)
 	for _, name := range []string{"", "Bad_Name", "\x00"} {
-		_, err := t.s.Hear(t.ctx, name, l.hear)
+		_, err := t.s.Subscribe(t.ctx, name, l.hear)
 		t.fails(err, storage.ErrInvalid, "topic")
-		_, err = t.s.Tell(t.ctx, name, []byte(secret), true)
+		_, err = t.s.Publish(t.ctx, name, []byte(secret), true)
 		t.fails(err, storage.ErrInvalid, "topic")
 	}
-	_, err := t.s.Hear(t.ctx, topic, nil)
+	_, err := t.s.Subscribe(t.ctx, topic, nil)
 	t.fails(err, storage.ErrInvalid, topic)
 	cause := errors.New("enough")
 	ended, cancel := context.WithCancelCause(t.ctx)
 	cancel(cause)
-	_, err = t.s.Hear(ended, topic, l.hear)
+	_, err = t.s.Subscribe(ended, topic, l.hear)
 	t.fails(err, cause, topic)
-	_, err = t.s.Tell(ended, topic, []byte(secret), false)
+	_, err = t.s.Publish(ended, topic, []byte(secret), false)
 	t.fails(err, cause, topic)
 	t.equal("heard", l.heard(), nil)
 }
@@ -370,7 +370,7 @@ func tellsOneOfTwoStores(t *check) {
 	near, _ := t.hears(a, topic, 1)
 	b := t.again(a)
 	far, _ := t.hears(b, topic, 1)
-	big := string(filled(storage.MaxTell-8, 1))
+	big := string(filled(storage.MaxPublish-8, 1))
 	const tells = 40
 	took := 0
 	for i := range tells {
@@ -396,9 +396,9 @@ func hearsUntilStoreCloses(t *check) {
 	l, h := t.hears(s, topic, 1)
 	t.ok(s.Close())
 	t.within("waiting for the loss that Close brings", func() { <-h.Lost() })
-	_, err := s.Hear(t.ctx, topic, l.hear)
+	_, err := s.Subscribe(t.ctx, topic, l.hear)
 	t.fails(err, storage.ErrUnavailable, topic)
-	_, err = s.Tell(t.ctx, topic, []byte(secret), true)
+	_, err = s.Publish(t.ctx, topic, []byte(secret), true)
 	t.fails(err, storage.ErrUnavailable, topic)
 	h.Close()
 	t.equal("heard", l.heard(), nil)
@@ -409,11 +409,11 @@ func tellUnsupported(t *check) {
 		t.leaveOut("it rings")
 	}
 	topic := t.name("topic")
-	_, err := t.s.Hear(t.ctx, topic, func([]byte, int) int { return 1 })
+	_, err := t.s.Subscribe(t.ctx, topic, func([]byte, int) int { return 1 })
 	t.fails(err, storage.ErrUnsupported, topic)
 	if !strings.Contains(err.Error(), "doorbell") {
 		t.Errorf("error %v; want that it says how to get what is missing", err)
 	}
-	_, err = t.s.Tell(t.ctx, topic, []byte(secret), true)
+	_, err = t.s.Publish(t.ctx, topic, []byte(secret), true)
 	t.fails(err, storage.ErrUnsupported, topic)
 }

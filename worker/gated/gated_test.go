@@ -132,7 +132,7 @@ func TestAWorkerThatComesLater(t *testing.T) {
 		if err := l.stop(); err != nil || time.Since(began) > time.Second {
 			t.Errorf("stopped with %v after %v", err, time.Since(began))
 		}
-		if heard, err := s.Tell(t.Context(), "gates", []byte(name), false); heard != 0 || err != nil {
+		if heard, err := s.Publish(t.Context(), "gates", []byte(name), false); heard != 0 || err != nil {
 			t.Errorf("%d still listen, %v", heard, err)
 		}
 	})

@@ -283,7 +283,7 @@ func TestOneWatchForAllQueues(t *testing.T) {
 				worldtest.Want(t, fmt.Sprintf("pause of queue %d", i), limits.Pause, i == 3 || i == 5)
 			}
 			for i, limiter := range limiters {
-				heard, err := s.Tell(t.Context(), "pauses", nil, false)
+				heard, err := s.Publish(t.Context(), "pauses", nil, false)
 				if worldtest.Want(t, fmt.Sprintf("watches when %d limiters have left", i), heard, 1); err != nil {
 					t.Error(err)
 				}
@@ -291,7 +291,7 @@ func TestOneWatchForAllQueues(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			if heard, err := s.Tell(t.Context(), "pauses", nil, false); heard != 0 || err != nil {
+			if heard, err := s.Publish(t.Context(), "pauses", nil, false); heard != 0 || err != nil {
 				t.Errorf("%d still listen, %v", heard, err)
 			}
 		}

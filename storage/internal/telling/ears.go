@@ -33,7 +33,7 @@ type Ears struct {
 type Hearing struct {
 	ears  *Ears
 	topic string
-	ear   driver.Ear
+	ear   driver.Receiver
 
 	over    atomic.Bool  // closed
 	hanging atomic.Int32 // calls that have not returned in time
@@ -44,7 +44,7 @@ type Hearing struct {
 }
 
 // Hear adds an ear.
-func (e *Ears) Hear(topic string, ear driver.Ear) (*Hearing, error) {
+func (e *Ears) Hear(topic string, ear driver.Receiver) (*Hearing, error) {
 	h := &Hearing{ears: e, topic: topic, ear: ear, lost: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()

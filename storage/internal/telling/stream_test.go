@@ -182,9 +182,9 @@ func TestHostileStreams(t *testing.T) {
 	t.Parallel()
 	var e Ears
 	hear(t, &e, "topic", func([]byte, int) int { t.Error("an ear was called"); return 1 })
-	long := Request{Kind: Ask, Topic: strings.Repeat("t", maxTopic), Data: make([]byte, driver.MaxTell)}
+	long := Request{Kind: Ask, Topic: strings.Repeat("t", maxTopic), Data: make([]byte, driver.MaxPublish)}
 	tooLong := long
-	tooLong.Data = make([]byte, driver.MaxTell+1)
+	tooLong.Data = make([]byte, driver.MaxPublish+1)
 	if _, ok := ReadRequest(long.Append(nil)); !ok {
 		t.Error("the longest request is refused")
 	}

@@ -21,7 +21,7 @@ func TestTellsOneOrEach(t *testing.T) {
 	t.Parallel()
 	var own, far Ears
 	little, much, away := &basket{room: 10_000}, &basket{room: 10_000}, &basket{room: 10_000}
-	weighted := func(b *basket, weight int) driver.Ear {
+	weighted := func(b *basket, weight int) driver.Receiver {
 		return func(data []byte, most int) int {
 			if most == 0 {
 				return weight

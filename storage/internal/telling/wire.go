@@ -11,7 +11,7 @@ const (
 	maxTopic = 50
 
 	// MaxRequest is the length of the longest request, and AnswerSize that of each answer.
-	MaxRequest = headSize + maxTopic + driver.MaxTell
+	MaxRequest = headSize + maxTopic + driver.MaxPublish
 	AnswerSize = len(ID{}) + 4
 )
 
@@ -35,7 +35,7 @@ func ReadRequest(b []byte) (r Request, ok bool) {
 	copy(r.ID[:], b[1:])
 	topic := int(b[headSize-1])
 	rest := b[headSize:]
-	if r.Kind < Ask || r.Kind > GiveAll || topic == 0 || topic > maxTopic || len(rest) < topic || len(rest)-topic > driver.MaxTell {
+	if r.Kind < Ask || r.Kind > GiveAll || topic == 0 || topic > maxTopic || len(rest) < topic || len(rest)-topic > driver.MaxPublish {
 		return Request{}, false
 	}
 	r.Topic, r.Data = string(rest[:topic]), rest[topic:]

@@ -40,7 +40,7 @@ func (b *basket) count() int {
 	return len(b.got)
 }
 
-func hear(t *testing.T, e *Ears, topic string, ear driver.Ear) *Hearing {
+func hear(t *testing.T, e *Ears, topic string, ear driver.Receiver) *Hearing {
 	t.Helper()
 	h, err := e.Hear(topic, ear)
 	if err != nil {
