@@ -28,7 +28,7 @@ func far(s *storage.Store, random *rand.Rand) *storage.Store {
 		return time.Duration(1+random.IntN(10)) * time.Millisecond
 	}
 	return storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
-		if strings.HasSuffix(op.Name, "blob") || op.Name == "tell" {
+		if strings.HasSuffix(op.Name, "blob") || op.Name == "publish" {
 			if err := worldtest.Pause(ctx, pace()); err != nil {
 				return err
 			}

@@ -294,7 +294,7 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 func TestLaw7TurnsThatOpenTogetherListenOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := storagetest.Intercept(worldtest.OpenStore(t, worldtest.Virtual), func(ctx context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "hear" {
+			if op.Name == "subscribe" {
 				_ = worldtest.Pause(ctx, time.Second)
 			}
 			return do()

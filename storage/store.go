@@ -13,13 +13,13 @@ import (
 // A Store is one place that keeps queues, blobs and tables. Open one with a driver's Open, or by its URL with
 // [Drivers]. All methods may be called concurrently, also those of the queues, blobs and tables that it returns.
 type Store struct {
-	d         driver.Store
-	props     Props
-	committer driver.Committer // nil: a unit of work is done step by step
-	listener  driver.Listener  // nil: nothing rings
-	finder    driver.Finder    // nil: no message has a key
-	tellings  tellings
-	memory    sync.Map
+	d            driver.Store
+	props        Props
+	committer    driver.Committer // nil: a unit of work is done step by step
+	listener     driver.Listener  // nil: nothing rings
+	finder       driver.Finder    // nil: no message has a key
+	publications publications
+	memory       sync.Map
 }
 
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's

@@ -65,7 +65,7 @@ func gates(place placing) measure {
 					return nil, err
 				}
 			}
-			for heard := 0; heard < crowd; pause(ctx, 20*time.Millisecond) { // a telling that says nothing new
+			for heard := 0; heard < crowd; pause(ctx, 20*time.Millisecond) { // a publication that says nothing new
 				if heard, err = store.Publish(ctx, "gates", []byte(name), false); err != nil {
 					return nil, err
 				}

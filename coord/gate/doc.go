@@ -45,7 +45,7 @@
 //   - Wait for a gate that is open is one read.
 //   - While a gate is closed, each Wait reads it 1600 times an hour, and is answered "not modified". N Waits cost N
 //     times that, so let one goroutine of a process wait. A Watch of an open gate reads it some 130 times an hour.
-//   - To listen costs what storage.Store.Hear costs, once. Each change costs each listener one read.
-//   - Open and Close are a read, a write, and what storage.Store.Tell costs.
+//   - To listen costs what storage.Store.Subscribe costs, once. Each change costs each listener one read.
+//   - Open and Close are a read, a write, and what storage.Store.Publish costs.
 //   - At an announced moment each process that waits makes a write. One succeeds, and the others read.
 package gate

@@ -89,7 +89,7 @@ func TestAnOpeningWhileWaitingIsNotMissed(t *testing.T) {
 	})
 }
 
-// However the telling fails, those that wait see the opening with their next look.
+// However the publication fails, those that wait see the opening with their next look.
 func TestAnOpeningThatNobodyHearsIsNotMissed(t *testing.T) {
 	t.Parallel()
 	fail := func(call string) func(s *storage.Store) *storage.Store {
@@ -100,8 +100,8 @@ func TestAnOpeningThatNobodyHearsIsNotMissed(t *testing.T) {
 		}
 	}
 	for way, wrap := range map[string]func(*storage.Store) *storage.Store{
-		"the store does not ring": storagetest.Plain, "the telling is lost": silent,
-		"nobody can listen": fail("hear"), "nobody can tell": fail("tell"),
+		"the store does not ring": storagetest.Plain, "the publication is lost": silent,
+		"nobody can listen": fail("subscribe"), "nobody can publish": fail("publish"),
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func TestAHangingHearHoldsUpNoLook(t *testing.T) {
 			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				tries := 0
 				hangs := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, do func() error) error {
-					if op.Name != "hear" {
+					if op.Name != "subscribe" {
 						return do()
 					}
 					tries++
@@ -327,7 +327,7 @@ func TestCost(t *testing.T) {
 			}
 			w.want(t, at, at)
 		})
-		if n := calls.Count("tell"); n != 4 {
+		if n := calls.Count("publish"); n != 4 {
 			t.Errorf("told %d times, want 4: each change once", n)
 		}
 	})

@@ -119,7 +119,7 @@ func testProcesses(t *testing.T, place string) {
 	all := start(t, place, 8)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
-	for limit, heard := time.After(time.Minute), 0; heard < len(all); <-look.C { // each telling is spurious
+	for limit, heard := time.After(time.Minute), 0; heard < len(all); <-look.C { // each publication is spurious
 		if heard, err = s.Publish(t.Context(), "gates", []byte(name), false); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,8 @@ const prefix = "leader/"
 
 var (
 	// ErrHung is in the error of [Run] when the function didn't return within Config.DrainTimeout after the end of its
-	// context. It runs on. Its term is not handed over: it ends by itself, 7/6 to 3/2 of the TTL after its last renewal.
+	// context. It runs on. Its term is not handed over: it ends by itself, 7/6 to 3/2 of the TTL after its last
+	// renewal.
 	ErrHung = errors.New("the leader's function did not return after the end of its context")
 
 	// ErrResigned is the cause of the end of a context whose function has returned.

@@ -52,7 +52,7 @@ func wantSight(t *testing.T, seen <-chan sight, holder string, term int64) sight
 // deaf is a store that doesn't hear what is told.
 func deaf(s *storage.Store) *storage.Store {
 	return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if op.Name == "hear" {
+		if op.Name == "subscribe" {
 			return op.Fail(storage.ErrUnavailable)
 		}
 		return do()

@@ -87,14 +87,14 @@
 // A waiting process looks every sixth to third of its TTL, at random. Where it hears of no releases, it looks sooner at
 // first: after a quarter of the time for which it has known the present holder, but not before a three-hundredth of its
 // TTL has passed, and a seventy-fifth if it has waited for long. So a short scope is followed soon, and a long one
-// costs few looks. Where the store can tell (storage.Store.Tell), a release wakes exactly one of those that wait, at
+// costs few looks. Where the store can tell (storage.Store.Publish), a release wakes exactly one of those that wait, at
 // once; a hand-over wakes the next holder. A process that gives up when it is woken wakes another one. There is no
 // order among those that wait.
 //
 // # Cost
 //
 //   - An acquisition: 2 requests. A release: 1; where the store tells, 1 more to find those that wait, if its
-//     telling needs requests.
+//     publishing needs requests.
 //   - Holding: 3 requests per TTL.
 //   - Waiting: 3 to 6 reads per TTL, answered "not modified" but for the holder's renewals. From the second poll on
 //     also 1 write per TTL of a row in the table "lease-waiters", and at the end a deletion, so that [List] shows the

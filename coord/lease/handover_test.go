@@ -100,7 +100,7 @@ func TestAReleaseWhileAWaiterBeginsToHear(t *testing.T) {
 		l := acquire(t, s)
 		begin := time.Now()
 		late := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			if op.Name == "hear" {
+			if op.Name == "subscribe" {
 				release(t, l)
 			}
 			return do()
@@ -116,7 +116,7 @@ func TestAReleaseWhileAWaiterBeginsToHear(t *testing.T) {
 // A waiter that isn't told finds the lease by its polls.
 func TestARingThatIsLost(t *testing.T) {
 	t.Parallel()
-	for _, lost := range []string{"hear", "tell"} {
+	for _, lost := range []string{"subscribe", "publish"} {
 		t.Run(lost, func(t *testing.T) {
 			t.Parallel()
 			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {

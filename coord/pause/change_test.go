@@ -91,7 +91,7 @@ func TestAChangeThatFails(t *testing.T) {
 		defer cancel()
 		wantErr(t, p.Resume(ctx, "mails"), over, "resume queues")
 		link.Restore()
-		link.Cut("tell")
+		link.Cut("publish")
 		hold(t, p, 0, "mails") // nobody could be told, and it is paused
 		if got := listed(t, p); got != "mails" {
 			t.Errorf("%q are paused", got)

@@ -39,8 +39,8 @@
 // # Cost
 //
 //   - A watch reads the blob some 130 times an hour, whatever the number of queues and pauses, and is nearly always
-//     answered "not modified" or "not found". To listen costs what storage.Store.Hear costs, once. Each change costs
-//     each watch one read.
-//   - Pause and Resume are a read, a write, and what storage.Store.Tell costs.
+//     answered "not modified" or "not found". To listen costs what storage.Store.Subscribe costs, once. Each change
+//     costs each watch one read.
+//   - Pause and Resume are a read, a write, and what storage.Store.Publish costs.
 //   - At the end of a pause each watch makes a write. One succeeds, and the others read.
 package pause

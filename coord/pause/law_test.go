@@ -19,7 +19,7 @@ func TestAChangeIsSeen(t *testing.T) {
 	t.Parallel()
 	deafened := func(s *storage.Store) *storage.Store {
 		link := storagetest.NewLink(s)
-		link.Cut("hear")
+		link.Cut("subscribe")
 		return link.Store
 	}
 	for name, c := range map[string]struct {
@@ -31,7 +31,7 @@ func TestAChangeIsSeen(t *testing.T) {
 		"can't listen": {deafened, poll},
 		"rings are lost": {func(s *storage.Store) *storage.Store {
 			return storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-				if op.Name == "tell" {
+				if op.Name == "publish" {
 					return nil
 				}
 				return do()
@@ -268,7 +268,7 @@ func TestCost(t *testing.T) {
 				t.Errorf("with %d pauses: %d calls in an hour, of these %d reads; want some 130 reads", len(paused), n, calls.Count("get blob")-reads)
 			}
 		}
-		if n := calls.Count("hear"); n != 1 {
+		if n := calls.Count("subscribe"); n != 1 {
 			t.Errorf("it has listened %d times", n)
 		}
 	})
@@ -305,7 +305,7 @@ func TestAChangeWhileAWatchBegins(t *testing.T) {
 			t.Parallel()
 			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 				w := watching(t, at(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-					if op.Name != "hear" {
+					if op.Name != "subscribe" {
 						return do()
 					}
 					if !late {

@@ -25,8 +25,8 @@
 //
 // # How it works
 //
-// A signal is told on the topic "signals" (storage.Store.Tell), and each listener picks what it wants. A listener keeps
-// up to 64 signals until they are asked for. While it is full, it takes no more.
+// A signal is told on the topic "signals" (storage.Store.Publish), and each listener picks what it wants. A listener
+// keeps up to 64 signals until they are asked for. While it is full, it takes no more.
 //
 // # Laws
 //
@@ -49,7 +49,7 @@
 //
 // # Metrics
 //
-// The store counts signals: millrace_tellings_total with the topic "signals"; see cost.Collector. An operator sends
+// The store counts signals: millrace_publications_total with the topic "signals"; see cost.Collector. An operator sends
 // them by "millrace signals send".
 //
 // # Cost

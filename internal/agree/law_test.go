@@ -100,10 +100,10 @@ func TestLaw2NothingIsMissedBeforeTheLoopListens(t *testing.T) {
 		if !seen {
 			t.Error("the loop has ended without a second look")
 		}
-		before := calls.Count("hear")
+		before := calls.Count("subscribe")
 		agree.NewLoop(counted, topic, nil, agree.NewTrouble(slog.New(slog.DiscardHandler)), "things").Run(t.Context(), func(context.Context, bool) (time.Duration, bool) { return 0, true })
-		if n := calls.Count("hear"); n != before || before != 1 {
-			t.Errorf("%d and %d calls of Hear, want 1 and none", before, n-before)
+		if n := calls.Count("subscribe"); n != before || before != 1 {
+			t.Errorf("%d and %d calls of Subscribe, want 1 and none", before, n-before)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestLaw3ALoopThatCannotListen(t *testing.T) {
 		tries := 0
 		var may atomic.Bool
 		x := newSteps(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-			if op.Name != "hear" {
+			if op.Name != "subscribe" {
 				return do()
 			}
 			if tries++; !may.Load() {

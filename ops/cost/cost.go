@@ -79,28 +79,29 @@ func ReadPrices(r io.Reader) (*Prices, error) {
 }
 
 // Collector offers a store's requests as metrics: millrace_storage_requests_total and millrace_storage_throttled_total,
-// by op, kind, target and class, unless the store doesn't count its requests. It also offers millrace_tellings_total,
-// by topic (signals, gates, leases or leaders) and what: told, failed, heard or taken; see [storage.Tellings].
+// by op, kind, target and class, unless the store doesn't count its requests. It also offers
+// millrace_publications_total, by topic (signals, gates, leases or leaders) and what: published, failed, received or
+// taken; see [storage.Publications].
 func Collector(store *storage.Store) prometheus.Collector {
 	labels := []string{"op", "kind", "target", "class"}
 	c := collector{
 		requests:  prometheus.NewDesc("millrace_storage_requests_total", "Requests to the store's engine.", labels, nil),
 		throttled: prometheus.NewDesc("millrace_storage_throttled_total", "Requests that the engine refused because there were too many.", labels, nil),
 	}
-	c.tellings = prometheus.NewDesc("millrace_tellings_total", "What was told to those that listen, in this process and others.", []string{"topic", "what"}, nil)
+	c.publications = prometheus.NewDesc("millrace_publications_total", "What was published to those that subscribe to a topic, in this process and in others.", []string{"topic", "what"}, nil)
 	c.store = store
 	return c
 }
 
 type collector struct {
-	store                         *storage.Store
-	requests, throttled, tellings *prometheus.Desc
+	store                             *storage.Store
+	requests, throttled, publications *prometheus.Desc
 }
 
 func (c collector) Describe(d chan<- *prometheus.Desc) {
 	d <- c.requests
 	d <- c.throttled
-	d <- c.tellings
+	d <- c.publications
 }
 
 func (c collector) Collect(m chan<- prometheus.Metric) {
@@ -109,9 +110,9 @@ func (c collector) Collect(m chan<- prometheus.Metric) {
 		m <- prometheus.MustNewConstMetric(c.requests, prometheus.CounterValue, float64(r.Count), labels...)
 		m <- prometheus.MustNewConstMetric(c.throttled, prometheus.CounterValue, float64(r.Throttled), labels...)
 	}
-	for _, t := range c.store.Tellings() {
-		for what, n := range map[string]int64{"told": t.Told, "failed": t.Failed, "heard": t.Heard, "taken": t.Taken} {
-			m <- prometheus.MustNewConstMetric(c.tellings, prometheus.CounterValue, float64(n), t.Topic, what)
+	for _, t := range c.store.Publications() {
+		for what, n := range map[string]int64{"published": t.Published, "failed": t.Failed, "received": t.Received, "taken": t.Taken} {
+			m <- prometheus.MustNewConstMetric(c.publications, prometheus.CounterValue, float64(n), t.Topic, what)
 		}
 	}
 }

@@ -224,14 +224,14 @@ func TestMetricsOfTellings(t *testing.T) {
 	if _, err := s.Publish(ended, "signals", nil, false); err == nil {
 		t.Error("told under a context that has ended")
 	}
-	const want = `# HELP millrace_tellings_total What was told to those that listen, in this process and others.
-# TYPE millrace_tellings_total counter
-millrace_tellings_total{topic="signals",what="failed"} 0
-millrace_tellings_total{topic="signals",what="heard"} 6
-millrace_tellings_total{topic="signals",what="taken"} 6
-millrace_tellings_total{topic="signals",what="told"} 3
+	const want = `# HELP millrace_publications_total What was published to those that subscribe to a topic, in this process and in others.
+# TYPE millrace_publications_total counter
+millrace_publications_total{topic="signals",what="failed"} 0
+millrace_publications_total{topic="signals",what="received"} 6
+millrace_publications_total{topic="signals",what="taken"} 6
+millrace_publications_total{topic="signals",what="published"} 3
 `
-	if err := testutil.CollectAndCompare(cost.Collector(s), strings.NewReader(want), "millrace_tellings_total"); err != nil {
+	if err := testutil.CollectAndCompare(cost.Collector(s), strings.NewReader(want), "millrace_publications_total"); err != nil {
 		t.Error(err)
 	}
 }

@@ -80,7 +80,7 @@ func TestRoundsAreFolded(t *testing.T) {
 	})
 }
 
-func TestHeardRingsAreFolded(t *testing.T) {
+func TestReceivedRingsAreFolded(t *testing.T) {
 	t.Parallel()
 	ringing(t, func(t *testing.T, b *bells, sent func() []time.Duration) {
 		ring, stop := b.watch("queue")

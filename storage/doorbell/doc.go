@@ -13,16 +13,17 @@
 //   - A ring is a hint. A lost, doubled, forged, replayed or late ring costs at most one empty Receive. A lost ring
 //     also costs the wait for the next poll, but no more.
 //   - The end of a message's visibility, after its consumer crashed, doesn't ring: the next poll finds the message.
-//   - No call of the store waits for a ring, for the network or for the table "doorbells", except Hear and Tell, and
-//     Close, briefly.
+//   - No call of the store waits for a ring, for the network or for the table "doorbells", except Subscribe and
+//     Publish, and Close, briefly.
 //   - Rings are bounded: a process sends and accepts one round per queue in 20 ms, and folds the rings in between into
 //     the next round. So the last ring is never dropped.
 //   - A row that another program has removed is written again at the first sign of that, at most once in 30 seconds. No
 //     request is made to look for signs: they are in the answers to requests that are made anyway.
-//   - A listener answers only a telling, which is a datagram that is signed with its key and fresh. It answers once, by
-//     a smaller one. So it can't be used against other hosts.
-//   - A telling is given at most once. Hear returns when the row has its topic, and Tell reads the rows each time. A
-//     Hearing is lost when the row can't be kept, was missing, or grew too old while the machine was suspended.
+//   - A listener answers only a publication, which is a datagram that is signed with its key and fresh. It answers
+//     once, by a smaller one. So it can't be used against other hosts.
+//   - A publication is given at most once. Subscribe returns when the row has its topic, and Publish reads the rows
+//     each time. A Registration is lost when the row can't be kept, was missing, or grew too old while the machine was
+//     suspended.
 //   - Trust comes from the table: a program that can read the table may ring, and one that can write it may be rung.
 //
 // # Files
@@ -31,6 +32,6 @@
 //   - send.go: the sender
 //   - listen.go: the listener
 //   - row.go: its row
-//   - tell.go: what is told
+//   - publish.go: what is published
 //   - wire.go: datagrams and rows
 package doorbell

@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 // Config is how a process rings and is rung. The zero Config is right for most programs.
@@ -45,13 +45,13 @@ type Doorbell struct {
 	own *store // nil: the store rings by itself
 }
 
-// Counts counts the rings between processes since the store was opened. Of tellings it counts those that came again or
-// were refused.
+// Counts counts the rings between processes since the store was opened. Of publications it counts those that came again
+// or were refused.
 type Counts struct {
 	Sent     int64 // rings sent; a ring to several addresses of one listener counts once
 	Accepted int64 // rings received, which ring at once or are folded into the next
 	Repeated int64 // rings received before, or after a later one; also the copies to a listener's other addresses
-	Refused  int64 // datagrams that are no ring and no telling, or forged, or whose time is off by more than 10 minutes
+	Refused  int64 // datagrams that are no ring and no publication, or forged, or whose time is off by more than 10 minutes
 }
 
 // pace holds the intervals of the store's work; tests have shorter ones.
@@ -89,18 +89,18 @@ func over(inner *storage.Store, cfg Config, p pace) (*Doorbell, error) {
 	var sender [8]byte
 	rand.Read(sender[:])
 	s := &store{
-		Store:  inner.Driver(),
-		table:  inner.Table(tableName),
-		cfg:    cfg,
-		pace:   p,
-		id:     rand.Text(),
-		sender: binary.BigEndian.Uint64(sender[:]),
-		bells:  newBells(),
-		wall:   func() time.Time { return time.Now().Round(0) },
-		ears:   &telling.Ears{Logger: cfg.Logger},
-		more:   make(chan struct{}, 1),
-		gone:   make(chan struct{}, 1),
-		hears:  make(chan chan<- error),
+		Store:      inner.Driver(),
+		table:      inner.Table(tableName),
+		cfg:        cfg,
+		pace:       p,
+		id:         rand.Text(),
+		sender:     binary.BigEndian.Uint64(sender[:]),
+		bells:      newBells(),
+		wall:       func() time.Time { return time.Now().Round(0) },
+		receivers:  &pubsub.Receivers{Logger: cfg.Logger},
+		more:       make(chan struct{}, 1),
+		gone:       make(chan struct{}, 1),
+		subscribes: make(chan chan<- error),
 	}
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.all.Go(func() {
@@ -166,20 +166,20 @@ func (c Config) withDefaults() (Config, error) {
 // store implements driver.Store and driver.Listener over a store without a Listener.
 type store struct {
 	driver.Store
-	table  *storage.Table // in the inner store, with the listeners' rows
-	cfg    Config
-	pace   pace
-	id     string // names this process's row
-	sender uint64 // names this process in its rings
-	bells  *bells
-	wall   func() time.Time // without a monotonic reading
-	ears   *telling.Ears
-	others others
-	more   chan struct{}     // of capacity 1: a consumer waits for a queue that isn't in the row yet
-	gone   chan struct{}     // of capacity 1: there is a sign that the row is gone
-	hears  chan chan<- error // calls of Hear that wait for the row
-	asks   asks
-	counts struct{ sent, accepted, repeated, refused atomic.Int64 }
+	table      *storage.Table // in the inner store, with the listeners' rows
+	cfg        Config
+	pace       pace
+	id         string // names this process's row
+	sender     uint64 // names this process in its rings
+	bells      *bells
+	wall       func() time.Time // without a monotonic reading
+	receivers  *pubsub.Receivers
+	others     others
+	more       chan struct{}     // of capacity 1: a consumer waits for a queue that isn't in the row yet
+	gone       chan struct{}     // of capacity 1: there is a sign that the row is gone
+	subscribes chan chan<- error // calls of Subscribe that wait for the row
+	asks       asks
+	counts     struct{ sent, accepted, repeated, refused atomic.Int64 }
 
 	ctx  context.Context // until Close
 	end  context.CancelFunc
@@ -260,7 +260,7 @@ func (s *store) Close() error {
 		s.closed = true
 		s.mu.Unlock()
 		s.bells.close()
-		s.ears.Close()
+		s.receivers.Close()
 		s.end()
 		s.all.Wait()
 		s.others.close()

@@ -237,8 +237,8 @@ func TestRungAgain(t *testing.T) {
 	wantRing(t, ring, "the row is back")
 }
 
-// After its machine was suspended, a process writes its row soon. A Hearing is lost if others didn't believe the row
-// any more. The monotonic clock stood still, so only the wall clock shows it.
+// After its machine was suspended, a process writes its row soon. A Registration is lost if others didn't believe the
+// row any more. The monotonic clock stood still, so only the wall clock shows it.
 func TestLostByASuspendedMachine(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -250,7 +250,7 @@ func TestLostByASuspendedMachine(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				x := polling(t)
-				h := hear(t, x.Doorbell, "topic", takesOne)
+				h := subscribe(t, x.Doorbell, "topic", takesOne)
 				before := x.calls.Count("put row")
 				x.ahead.Store(int64(c.suspended))
 				time.Sleep(checkAge)
@@ -258,7 +258,7 @@ func TestLostByASuspendedMachine(t *testing.T) {
 				if n := x.calls.Count("put row") - before; n != c.written || isLost(h) != c.lost {
 					t.Errorf("%d writes, lost %v; want %d, %v", n, isLost(h), c.written, c.lost)
 				}
-				again := hear(t, x.Doorbell, "topic", takesOne)
+				again := subscribe(t, x.Doorbell, "topic", takesOne)
 				x.ahead.Store(0)
 				time.Sleep(2 * time.Minute)
 				if n := x.calls.Count("put row") - before; n != c.written || isLost(again) {

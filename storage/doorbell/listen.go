@@ -9,7 +9,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 const (
@@ -40,10 +40,10 @@ func (s *store) startListening() error {
 // receive receives datagrams until the socket is closed.
 func (s *store) receive(conn *net.UDPConn, key []byte) {
 	filter := newRingFilter(key)
-	desk := &telling.Desk{Ears: s.ears}
+	desk := &pubsub.Desk{Receivers: s.receivers}
 	slots := make(chan struct{}, mostAnswers)
 	var b budget
-	buf := make([]byte, maxTelling+1) // one byte more than the longest, to notice a longer datagram
+	buf := make([]byte, maxPublication+1) // one byte more than the longest, to notice a longer datagram
 	for {
 		n, from, err := conn.ReadFromUDPAddrPort(buf)
 		switch {
@@ -80,17 +80,17 @@ const (
 	refused
 )
 
-// A ringFilter tells rings and tellings from other datagrams.
+// A ringFilter tells rings and publications from other datagrams.
 type ringFilter struct {
 	mac      hash.Hash
 	lastSeen map[streamKey]int64 // the time of each stream's last ring
 }
 
-// A streamKey names a sender's rings of one queue, or its tellings on one topic. Others may overtake them.
+// A streamKey names a sender's rings of one queue, or its publications on one topic. Others may overtake them.
 type streamKey struct {
-	sender uint64
-	queue  string
-	told   bool
+	sender    uint64
+	queue     string
+	published bool
 }
 
 func newRingFilter(key []byte) *ringFilter {

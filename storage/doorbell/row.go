@@ -28,8 +28,8 @@ func (s *store) rowMayBeGone() {
 	}
 }
 
-// missRow notes that this process's row was missing in a read that began at that time. So tellings of others may have
-// been lost.
+// missRow notes that this process's row was missing in a read that began at that time. So publications of others may
+// have been lost.
 func (s *store) missRow(began time.Duration) {
 	s.mu.Lock()
 	published, there := s.published, s.rowSince > 0 && s.rowSince < began
@@ -38,10 +38,10 @@ func (s *store) missRow(began time.Duration) {
 	}
 	s.mu.Unlock()
 	if published {
-		s.rowMayBeGone() // before a call of Hear that follows the loss
+		s.rowMayBeGone() // before a call of Subscribe that follows the loss
 	}
 	if there {
-		s.ears.Lose()
+		s.receivers.Lose()
 	}
 }
 
@@ -51,22 +51,22 @@ type publisher struct {
 	key []byte
 	at  netip.AddrPort
 
-	timer   *time.Timer
-	check   *time.Ticker   // of the row's age; it runs while there is a row
-	queues  []string       // in the row
-	heard   []string       // likewise
-	tried   time.Duration  // when the last write began
-	wrote   time.Duration  // when the last one began that succeeded
-	dated   time.Time      // likewise by the wall clock, which goes on while the machine is suspended
-	gone    bool           // there has been a sign since that the row is gone
-	failing bool           // the last write failed
-	lost    bool           // the Hearings were lost since the last write that succeeded
-	tidied  bool           // the rows of others were looked at
-	hears   []chan<- error // the calls of Hear that wait for the row
+	timer      *time.Timer
+	check      *time.Ticker   // of the row's age; it runs while there is a row
+	queues     []string       // in the row
+	received   []string       // likewise
+	tried      time.Duration  // when the last write began
+	wrote      time.Duration  // when the last one began that succeeded
+	dated      time.Time      // likewise by the wall clock, which goes on while the machine is suspended
+	gone       bool           // there has been a sign since that the row is gone
+	failing    bool           // the last write failed
+	lost       bool           // the Registrations were lost since the last write that succeeded
+	tidied     bool           // the rows of others were looked at
+	subscribes []chan<- error // the calls of Subscribe that wait for the row
 }
 
 // publish keeps the row until the store is closed. It writes the row soon after a queue is added or after a sign that
-// the row is gone, at once for a call of Hear, and renews it.
+// the row is gone, at once for a call of Subscribe, and renews it.
 func (s *store) publish(key []byte, at netip.AddrPort) {
 	p := newPublisher(s, key, at)
 	defer p.timer.Stop()
@@ -102,8 +102,8 @@ func (p *publisher) wait() bool {
 				return true
 			}
 			p.timer.Reset(wait)
-		case h := <-s.hears:
-			p.hears = append(p.hears, h)
+		case h := <-s.subscribes:
+			p.subscribes = append(p.subscribes, h)
 			if !p.isInRow() {
 				return true
 			}
@@ -116,30 +116,30 @@ func (p *publisher) wait() bool {
 			case <-s.ctx.Done():
 				return false
 			case <-time.After(s.pace.settle):
-			case h := <-s.hears: // it doesn't wait for more queues
-				p.hears = append(p.hears, h)
+			case h := <-s.subscribes: // it doesn't wait for more queues
+				p.subscribes = append(p.subscribes, h)
 			}
 			return true
 		}
 	}
 }
 
-// isInRow reports whether others read in the row all that is heard.
+// isInRow reports whether others read in the row all topics of this store's receivers.
 func (p *publisher) isInRow() bool {
 	select {
 	case <-p.s.gone:
 		p.gone = true
 	default:
 	}
-	return !p.gone && !p.failing && isSubset(p.s.ears.Topics(), p.heard)
+	return !p.gone && !p.failing && isSubset(p.s.receivers.Topics(), p.received)
 }
 
-// answer ends the calls of Hear that wait.
+// answer ends the calls of Subscribe that wait.
 func (p *publisher) answer(err error) {
-	for _, h := range p.hears {
+	for _, h := range p.subscribes {
 		h <- err
 	}
-	p.hears = nil
+	p.subscribes = nil
 }
 
 // update writes the row, and sets the time of the next write.
@@ -147,30 +147,30 @@ func (p *publisher) update() {
 	s := p.s
 	for more := true; more; { // one write for all that wait
 		select {
-		case h := <-s.hears:
-			p.hears = append(p.hears, h)
+		case h := <-s.subscribes:
+			p.subscribes = append(p.subscribes, h)
 		default:
 			more = false
 		}
 	}
-	queues, heard := s.bells.watched(), s.ears.Topics()
+	queues, received := s.bells.watched(), s.receivers.Topics()
 	p.loseIfLate() // this process stood still, or its machine, say
 	p.tried, p.gone = s.bells.now(), false
 	dated := s.wall()
-	err := s.write(queues, heard, p.key, p.at)
+	err := s.write(queues, received, p.key, p.at)
 	p.answer(err)
 	if err != nil {
 		p.fail(err)
 		return
 	}
 	p.loseIfLate()
-	p.queues, p.heard, p.wrote, p.dated, p.failing, p.lost = queues, heard, p.tried, dated, false, false
-	if len(queues)+len(heard) > 0 {
+	p.queues, p.received, p.wrote, p.dated, p.failing, p.lost = queues, received, p.tried, dated, false, false
+	if len(queues)+len(received) > 0 {
 		p.check.Reset(checkAge)
 	} else {
 		p.check.Stop()
 	}
-	if !p.tidied && len(queues)+len(heard) > 0 {
+	if !p.tidied && len(queues)+len(received) > 0 {
 		s.cfg.Logger.LogAttrs(s.ctx, slog.LevelInfo, "doorbell: listening for rings", slog.Any("addresses", addresses(s.cfg.Advertise, p.at)))
 		p.tidy()
 		p.tidied = true
@@ -184,11 +184,11 @@ func (p *publisher) age() time.Duration {
 	return max(p.s.bells.now()-p.wrote, p.s.wall().Sub(p.dated))
 }
 
-// loseIfLate loses the Hearings if the row was not renewed for so long that others took this process for dead.
+// loseIfLate loses the Registrations if the row was not renewed for so long that others took this process for dead.
 func (p *publisher) loseIfLate() {
-	if len(p.heard) > 0 && !p.lost && p.age() >= p.s.pace.trust() {
+	if len(p.received) > 0 && !p.lost && p.age() >= p.s.pace.trust() {
 		p.lost = true
-		p.s.ears.Lose()
+		p.s.receivers.Lose()
 	}
 }
 
@@ -225,12 +225,12 @@ func isSubset(a, b []string) bool {
 	return !slices.ContainsFunc(a, func(x string) bool { return !slices.Contains(b, x) })
 }
 
-// write writes the row, or removes it when no consumer waits for a queue and nothing is heard.
-func (s *store) write(queues, heard []string, key []byte, at netip.AddrPort) error {
-	if len(queues)+len(heard) == 0 {
+// write writes the row, or removes it when no consumer waits for a queue and no receiver is there.
+func (s *store) write(queues, received []string, key []byte, at netip.AddrPort) error {
+	if len(queues)+len(received) == 0 {
 		return s.withdraw(s.ctx)
 	}
-	r := row{Version: version, Queues: queues, Heard: heard, Key: key, Until: s.wall().Add(s.pace.valid).Unix()}
+	r := row{Version: version, Queues: queues, Received: received, Key: key, Until: s.wall().Add(s.pace.valid).Unix()}
 	for _, a := range addresses(s.cfg.Advertise, at) {
 		r.Addresses = append(r.Addresses, a.String())
 	}

@@ -45,7 +45,9 @@ type listener struct {
 	alive   bool          // it is probably alive
 }
 
-func (l *listener) hears(topic string) bool { return l.alive && slices.Contains(l.Heard, topic) }
+func (l *listener) subscribes(topic string) bool {
+	return l.alive && slices.Contains(l.Received, topic)
+}
 
 func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 

@@ -82,12 +82,12 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		sub := s.Listen("queue")
-		hearing, err := s.Subscribe(t.Context(), "topic", takesOne)
+		registration, err := s.Subscribe(t.Context(), "topic", takesOne)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if n, err := s.Publish(t.Context(), "topic", nil, false); n != 1 || err != nil {
-			t.Errorf("told %d, error %v", n, err)
+			t.Errorf("published %d, error %v", n, err)
 		}
 		send(t, s, "queue")
 		send(t, s, "other")
@@ -107,9 +107,9 @@ func TestCloseEndsEverything(t *testing.T) {
 		if err := s.Queue("queue").Send(t.Context(), []storage.Message{{}}); !errors.Is(err, storage.ErrUnavailable) {
 			t.Errorf("send after Close: error %v", err)
 		}
-		<-hearing.Lost()
+		<-registration.Lost()
 		if _, err := s.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("Hear after Close: error %v", err)
+			t.Errorf("Subscribe after Close: error %v", err)
 		}
 		after := s.Listen("queue")
 		if len(after.Rings()) != 0 {

@@ -11,38 +11,39 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 const (
-	version      = 1 // of a row; also the first byte of a ring
-	kindTelling  = 2 // the first byte of a telling
-	kindAnswer   = 3 // likewise, of an answer to one
-	keySize      = 32
-	macSize      = 16
-	headSize     = 1 + 8 + 8 // version, sender, time
-	maxQueue     = 50        // of a queue's name
-	maxRing      = headSize + maxQueue + macSize
-	maxTelling   = headSize + telling.MaxRequest + macSize
-	answerSize   = 1 + telling.AnswerSize + macSize
-	maxAddresses = 8 // of one listener
+	version         = 1 // of a row; also the first byte of a ring
+	kindPublication = 2 // the first byte of a publication
+	kindAnswer      = 3 // likewise, of an answer to one
+	keySize         = 32
+	macSize         = 16
+	headSize        = 1 + 8 + 8 // version, sender, time
+	maxQueue        = 50        // of a queue's name
+	maxRing         = headSize + maxQueue + macSize
+	maxPublication  = headSize + pubsub.MaxRequest + macSize
+	answerSize      = 1 + pubsub.AnswerSize + macSize
+	maxAddresses    = 8 // of one listener
 )
 
 // A ring is the content of a datagram:
 //
 //	version (1 byte) · sender (8) · time in µs since 1970 (8) · queue · first 16 bytes of their HMAC-SHA256
 //
-// A telling has a request of package telling in the place of the queue, and another first byte. A sender gives each
-// datagram a later time than the one before, also if it repeats a request. The answer goes to the datagram's source:
+// A publication has a request of package publication in the place of the queue, and another first byte. A sender gives
+// each datagram a later time than the one before, also if it repeats a request. The answer goes to the datagram's
+// source:
 //
-//	kind (1 byte) · answer of package telling (20) · first 16 bytes of their HMAC-SHA256
+//	kind (1 byte) · answer of package publication (20) · first 16 bytes of their HMAC-SHA256
 //
 // Numbers are big-endian; the key is the listener's.
 type ring struct {
 	sender  uint64
 	at      int64
-	queue   string           // or the request's topic
-	request *telling.Request // nil for a ring
+	queue   string          // or the request's topic
+	request *pubsub.Request // nil for a ring
 }
 
 func newMAC(key []byte) hash.Hash { return hmac.New(sha256.New, key) }
@@ -51,7 +52,7 @@ func appendRing(b []byte, mac hash.Hash, r ring) []byte {
 	begin := len(b)
 	kind := byte(version)
 	if r.request != nil {
-		kind = kindTelling
+		kind = kindPublication
 	}
 	b = append(b, kind)
 	b = binary.BigEndian.AppendUint64(b, r.sender)
@@ -70,14 +71,14 @@ func sum(mac hash.Hash, b []byte) []byte {
 	return mac.Sum(nil)[:macSize]
 }
 
-// readDatagram returns the ring or the telling in a datagram, if it was made with the key. It keeps nothing of b.
+// readDatagram returns the ring or the publication in a datagram, if it was made with the key. It keeps nothing of b.
 func readDatagram(b []byte, mac hash.Hash) (ring, bool) {
 	if len(b) <= headSize+macSize {
 		return ring{}, false
 	}
 	switch {
 	case b[0] == version && len(b) <= maxRing:
-	case b[0] == kindTelling && len(b) <= maxTelling:
+	case b[0] == kindPublication && len(b) <= maxPublication:
 	default:
 		return ring{}, false
 	}
@@ -90,24 +91,24 @@ func readDatagram(b []byte, mac hash.Hash) (ring, bool) {
 		r.queue = string(text[headSize:])
 		return r, true
 	}
-	request, ok := telling.ReadRequest(bytes.Clone(text[headSize:]))
+	request, ok := pubsub.ReadRequest(bytes.Clone(text[headSize:]))
 	r.queue, r.request = request.Topic, &request
 	return r, ok
 }
 
-func appendAnswer(b []byte, mac hash.Hash, id telling.ID, n int) []byte {
+func appendAnswer(b []byte, mac hash.Hash, id pubsub.ID, n int) []byte {
 	begin := len(b)
-	b = telling.AppendAnswer(append(b, kindAnswer), id, n)
+	b = pubsub.AppendAnswer(append(b, kindAnswer), id, n)
 	return append(b, sum(mac, b[begin:])...)
 }
 
 // readAnswer returns the answer in a datagram. key returns the key of the listener that was asked, or nil.
-func readAnswer(b []byte, key func(telling.ID) []byte) (id telling.ID, n int, ok bool) {
+func readAnswer(b []byte, key func(pubsub.ID) []byte) (id pubsub.ID, n int, ok bool) {
 	if len(b) != answerSize || b[0] != kindAnswer {
 		return id, 0, false
 	}
 	text, proof := b[:len(b)-macSize], b[len(b)-macSize:]
-	id, n, ok = telling.ReadAnswer(text[1:])
+	id, n, ok = pubsub.ReadAnswer(text[1:])
 	if !ok {
 		return id, 0, false
 	}
@@ -120,7 +121,7 @@ type row struct {
 	Version   int      `json:"v"`
 	Addresses []string `json:"addresses"`
 	Queues    []string `json:"queues"`
-	Heard     []string `json:"heard,omitempty"` // the topics that it hears
+	Received  []string `json:"heard,omitempty"` // the topics to which it subscribes
 	Key       []byte   `json:"key"`
 	Until     int64    `json:"until"` // seconds since 1970
 
@@ -140,7 +141,7 @@ func readRow(data []byte) (row, bool) {
 			r.addresses = append(r.addresses, a)
 		}
 	}
-	r.Queues, r.Heard = validNames(r.Queues), validNames(r.Heard)
+	r.Queues, r.Received = validNames(r.Queues), validNames(r.Received)
 	return r, len(r.addresses) > 0
 }
 

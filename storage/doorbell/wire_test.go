@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 func keyOf(c byte) []byte { return bytes.Repeat([]byte{c}, keySize) }
@@ -51,8 +51,8 @@ func TestRingFilter(t *testing.T) {
 		}
 	}
 	whole := datagram(1, 8, 0, "queue")
-	told := appendRing(nil, newMAC(keyOf(1)), ring{sender: 8, at: now.UnixMicro(), request: &telling.Request{Kind: telling.Ask, Topic: "queue", Data: []byte("data")}})
-	for _, whole := range [][]byte{whole, told} {
+	published := appendRing(nil, newMAC(keyOf(1)), ring{sender: 8, at: now.UnixMicro(), request: &pubsub.Request{Kind: pubsub.Ask, Topic: "queue", Data: []byte("data")}})
+	for _, whole := range [][]byte{whole, published} {
 		for i := range whole {
 			for bit := range 8 {
 				b := bytes.Clone(whole)
@@ -66,11 +66,11 @@ func TestRingFilter(t *testing.T) {
 			}
 		}
 	}
-	if r, got := f.judgeDatagram(told, now); got != fresh || r.request == nil || r.queue != "queue" || string(r.request.Data) != "data" {
-		t.Errorf("the whole telling: %+v, verdict %d", r, got)
+	if r, got := f.judgeDatagram(published, now); got != fresh || r.request == nil || r.queue != "queue" || string(r.request.Data) != "data" {
+		t.Errorf("the whole publication: %+v, verdict %d", r, got)
 	}
-	if _, got := f.judgeDatagram(told, now); got != repeated {
-		t.Errorf("the telling again: verdict %d", got)
+	if _, got := f.judgeDatagram(published, now); got != repeated {
+		t.Errorf("the publication again: verdict %d", got)
 	}
 	if r, got := f.judgeDatagram(whole, now); got != fresh || r.queue != "queue" {
 		t.Errorf("the whole ring: %q, verdict %d", r.queue, got)
@@ -143,7 +143,7 @@ func TestReadRow(t *testing.T) {
 		{"addresses that must not be rung", text(func(r *row) {
 			r.Addresses = []string{"255.255.255.255:1", "224.0.0.1:1", "0.0.0.0:1", "169.254.169.254:80", "[fe80::1%eth0]:1", "10.0.0.4:0", "name:1", "[::ffff:10.0.0.5]:1"}
 		}), "[10.0.0.5:1] [queue]"},
-		{"topics", text(func(r *row) { r.Heard = []string{"Bad", "topic"} }), "[10.0.0.4:7040] [queue] [topic]"},
+		{"topics", text(func(r *row) { r.Received = []string{"Bad", "topic"} }), "[10.0.0.4:7040] [queue] [topic]"},
 		{"names that no queue has", text(func(r *row) { r.Queues = []string{"", "Bad", "good", strings.Repeat("q", 51)} }), "[10.0.0.4:7040] [good]"},
 		{"no address", text(func(r *row) { r.Addresses = nil }), ""},
 		{"a later version", text(func(r *row) { r.Version = 2 }), ""},
@@ -154,8 +154,8 @@ func TestReadRow(t *testing.T) {
 		got := ""
 		if r, ok := readRow(c.data); ok {
 			got = fmt.Sprint(r.addresses, r.Queues)
-			if len(r.Heard) > 0 {
-				got += fmt.Sprint(" ", r.Heard)
+			if len(r.Received) > 0 {
+				got += fmt.Sprint(" ", r.Received)
 			}
 		}
 		if got != c.want {
@@ -235,14 +235,14 @@ func FuzzDatagram(f *testing.F) {
 	good := appendRing(nil, newMAC(keyOf(1)), ring{sender: 1, at: 2, queue: "queue"})
 	f.Add(good)
 	f.Add(good[:10])
-	f.Add(appendRing(nil, newMAC(keyOf(1)), ring{sender: 1, at: 2, request: &telling.Request{Kind: telling.Ask, Topic: "topic", Data: []byte("data")}}))
-	f.Add(appendAnswer(nil, newMAC(keyOf(1)), telling.ID{1}, 3))
+	f.Add(appendRing(nil, newMAC(keyOf(1)), ring{sender: 1, at: 2, request: &pubsub.Request{Kind: pubsub.Ask, Topic: "topic", Data: []byte("data")}}))
+	f.Add(appendAnswer(nil, newMAC(keyOf(1)), pubsub.ID{1}, 3))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, ok := readDatagram(b, newMAC(keyOf(1)))
 		if ok && !bytes.Equal(b, appendRing(nil, newMAC(keyOf(1)), r)) {
 			t.Errorf("%x is taken for %+v", b, r)
 		}
-		id, n, ok := readAnswer(b, func(telling.ID) []byte { return keyOf(1) })
+		id, n, ok := readAnswer(b, func(pubsub.ID) []byte { return keyOf(1) })
 		if ok && !bytes.Equal(b, appendAnswer(nil, newMAC(keyOf(1)), id, n)) {
 			t.Errorf("%x is taken for the answer %d", b, n)
 		}

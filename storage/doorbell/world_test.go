@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 		os.Exit(child(path))
 	}
 	if url := os.Getenv("MILLRACE_DOORBELL_HEARER"); url != "" {
-		os.Exit(hearer(url))
+		os.Exit(subscriber(url))
 	}
 	os.Exit(m.Run())
 }

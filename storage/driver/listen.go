@@ -12,8 +12,8 @@ import (
 // A ring is a hint. It may come late, twice, for nothing, or (rarely) not at all. A sender writes what must not be
 // missed to the store before it rings, and a consumer also looks for it now and then without a ring.
 //
-// A telling is a ring that brings data, and says how many took it. It is given to those that hear the topic at that
-// moment, at most once, and is stored nowhere.
+// A publication is a ring that brings data, and says how many took it. It is given to the subscribers of the topic at
+// that moment, at most once, and is stored nowhere.
 type Listener interface {
 	// Listen subscribes to a topic, until the subscription is closed. The topic of a queue rings when the queue may
 	// have become receivable: a message is sent or handed back, or a delay ends. The end of a visibility rings where
@@ -23,42 +23,44 @@ type Listener interface {
 	// Ring rings all subscribers of a topic, in this process and in others. It doesn't wait for them.
 	Ring(topic string)
 
-	// Subscribe calls ear for what is told on a topic, until the Hearing is closed. It is ready when it returns: ear is
-	// called for what any process tells afterwards, as far as the transport reaches. An error means that nothing is
-	// heard.
-	Subscribe(ctx context.Context, topic string, ear Receiver) (Registration, error)
+	// Subscribe calls the receiver for what is published on a topic, until the Registration is closed. It is ready when
+	// it returns: the receiver is called for what any process publishes afterwards, as far as the transport reaches. An
+	// error means that nothing is received.
+	Subscribe(ctx context.Context, topic string, receiver Receiver) (Registration, error)
 
-	// Publish hands data, at most [MaxTell] bytes, to the ears of a topic, in this process and in others. It returns
-	// how many took it.
+	// Publish hands data, at most [MaxTell] bytes, to the receivers of a topic, in this process and in others. It
+	// returns how many took it.
 	//
-	// With one set at most one takes it, chosen at random among those that would, and heard is 0 or 1. An error then
-	// says whether the data may have been heard; the driver never tells a second one instead. Without one, each gets
-	// it. heard counts those that took it and answered, and a process that doesn't answer is no error, unless it has
-	// never answered this one. An error means that some were not told.
-	Publish(ctx context.Context, topic string, data []byte, one bool) (heard int, err error)
+	// With one set at most one takes it, chosen at random among those that would, and received is 0 or 1. An error then
+	// says whether the data may have been received; the driver never chooses a second receiver instead. Without one,
+	// each gets it. received counts the receivers that took it and answered, and a process that doesn't answer is no
+	// error, unless it has never answered this one. An error means that some were not reached.
+	Publish(ctx context.Context, topic string, data []byte, one bool) (received int, err error)
 }
 
-// MaxPublish is how many bytes one telling may bring. With its heads it fits into one packet of an Ethernet.
+// MaxPublish is how many bytes one publication may bring. With its heads it fits into one packet of an Ethernet.
 const MaxPublish = 1280
 
 // Everyone is the most that a [Receiver] is called with, when all shall take the data.
 const Everyone = math.MaxInt32
 
-// A Receiver takes what is told on a topic. With most 0 it is only asked, and returns how many would take data now.
-// Else it gives data to at most most ([Everyone] for no bound), and returns how many took it; an ear may well refuse
-// what it would have taken before.
+// A Receiver takes what is published on a topic. With most 0 it is only asked, and returns how many would take data
+// now. Else it gives data to at most most ([Everyone] for no bound), and returns how many took it; a receiver may well
+// refuse what it would have taken before.
 //
-// An ear is called concurrently, and returns at once. The data is its own. An ear that panics, ends its goroutine or
-// doesn't return within seconds took nothing. An ear that hangs is not called again until it has returned.
+// A receiver is called concurrently, and returns at once. The data is its own. A receiver that panics, ends its
+// goroutine or doesn't return within seconds took nothing. A receiver that hangs is not called again until it has
+// returned.
 type Receiver func(data []byte, most int) int
 
-// A Registration is the time in which an ear is called.
+// A Registration is the time in which a receiver is called.
 type Registration interface {
-	// Lost is closed when the connection is lost, and when the store is closed: what is told may no longer come. A lost
-	// Hearing stays lost. Close it, and call Hear again.
+	// Lost is closed when the connection is lost, and when the store is closed: what is published may no longer come. A
+	// lost Registration stays lost. Close it, and call Subscribe again.
 	Lost() <-chan struct{}
 
-	// Close ends the Hearing. A call of the ear that has begun may still be under way. Closing twice is harmless.
+	// Close ends the Registration. A call of the receiver that has begun may still be under way. Closing twice is
+	// harmless.
 	Close()
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// listener implements driver.Listener. Topics are told and heard as they are; only rings come from all lanes.
+// listener implements driver.Listener. Topics stay as they are; only rings come from all lanes.
 type listener struct {
 	driver.Listener
 	s *store

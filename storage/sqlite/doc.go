@@ -6,7 +6,8 @@
 //	sync=full|normal   full (the default): acknowledged calls survive a power failure.
 //	                   normal: they survive the death of the process; a power failure may take the last moments.
 //	wake=on|off        on (the default): the store watches the other processes that have the file open.
-//	                   off: it watches neither what they send nor whether they live, and tells its own ears alone.
+//	                   off: it watches neither what they send nor whether they live, and publishes to its own
+//	                   receivers alone.
 //	                   It is for virtual time in tests.
 //
 // [Open] itself takes the URL with or without "sqlite:". PATH is absolute or relative to the working directory, and
@@ -60,7 +61,8 @@
 //   - a file that has two names (hard links).
 //
 // Several processes may have one file open: SQLite's lock lets them write in turn, and by files in PATH-wake they
-// signal to each other what they send (package internal/peers). A store that hears has a socket there; Tell asks each.
+// signal to each other what they send (package internal/peers). A store with receivers has a socket there; Publish asks
+// each.
 //
 // A process that stands still within a transaction keeps all others from writing. Their calls fail after 10 seconds,
 // and each store warns once. On Linux both name the process, and so does Standstill.

@@ -116,17 +116,17 @@ func TestRootBeforeTheService(t *testing.T) {
 	if _, err := s.Listener().Subscribe(t.Context(), "topic", func([]byte, int) int { return 1 }); err != nil {
 		t.Fatal(err)
 	}
-	other := startNobody(t, "hear", path)
+	other := startNobody(t, "subscribe", path)
 	if got := other.read(1); !slices.Equal(got, []string{"ready"}) {
 		t.Fatalf("another service said %q", got)
 	}
-	until(t, "the service isn't told", func() bool {
+	until(t, "the service isn't published", func() bool {
 		n, err := s.Listener().Publish(t.Context(), "topic", []byte("a"), false)
 		return n == 2 && err == nil
 	})
-	tell := startNobody(t, "tell", path)
+	tell := startNobody(t, "publish", path)
 	if got := tell.read(1); !slices.Equal(got, []string{"2"}) {
-		t.Errorf("a service told %q; want root's store and the other service", got)
+		t.Errorf("a service published %q; want root's store and the other service", got)
 	}
 	tell.stop()
 	other.stop()

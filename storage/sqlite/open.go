@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
@@ -24,28 +24,28 @@ const (
 	maxReceive = 512
 
 	// pollWake is for messages that no ring announces. There should be none: a store that sees no other process checks
-	// the file itself every 30 seconds, for all queues. pollAlone is for stores that get no signals of other processes. A
-	// look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
+	// the file itself every 30 seconds, for all queues. pollAlone is for stores that get no signals of other processes.
+	// A look costs some 10 µs beside other work, and half a millisecond of CPU when a process wakes up for it.
 	pollWake  = 5 * time.Minute
 	pollAlone = time.Second
 )
 
 // store is one open file.
 type store struct {
-	path    string
-	place   string
-	alone   bool // wake=off: it knows of no other process
-	db      *engine.DB
-	tx      *tx // the writer's goroutine alone uses it
-	names   *names
-	wakes   *wakes
-	ears    *telling.Ears
-	awaits  awaits
-	log     *slog.Logger
-	peers   *peers.Peers
-	version int64 // of the file, when hasChanged was last called; hasChanged alone uses it
-	clock   clock
-	tally   driver.Tally
+	path      string
+	place     string
+	alone     bool // wake=off: it knows of no other process
+	db        *engine.DB
+	tx        *tx // the writer's goroutine alone uses it
+	names     *names
+	wakes     *wakes
+	receivers *pubsub.Receivers
+	awaits    awaits
+	log       *slog.Logger
+	peers     *peers.Peers
+	version   int64 // of the file, when hasChanged was last called; hasChanged alone uses it
+	clock     clock
+	tally     driver.Tally
 
 	closeOne sync.Once
 	closeErr error
@@ -128,16 +128,16 @@ func open(ctx context.Context, p params, schema engine.Schema) (*store, error) {
 func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error) {
 	c := db.Conn()
 	s = &store{
-		path:   p.path,
-		place:  "sqlite " + c.FilePath(), // one name, whatever links lead to the file
-		alone:  !p.wake,
-		log:    p.log,
-		db:     db,
-		names:  newNames(),
-		wakes:  newWakes(),
-		ears:   &telling.Ears{Logger: p.log},
-		awaits: awaits{queues: map[string][]*await{}},
-		peers:  new(peers.Peers),
+		path:      p.path,
+		place:     "sqlite " + c.FilePath(), // one name, whatever links lead to the file
+		alone:     !p.wake,
+		log:       p.log,
+		db:        db,
+		names:     newNames(),
+		wakes:     newWakes(),
+		receivers: &pubsub.Receivers{Logger: p.log},
+		awaits:    awaits{queues: map[string][]*await{}},
+		peers:     new(peers.Peers),
 	}
 	if s.version, err = dataVersion(c); err != nil {
 		return nil, err
@@ -192,7 +192,7 @@ func (s *store) Close() error {
 	s.closeOne.Do(func() {
 		s.db.Stop()
 		s.wakes.close()
-		s.ears.Close()
+		s.receivers.Close()
 		s.peers.Close()
 		if err := s.db.Close(); err != nil {
 			s.closeErr = fail("close", "sqlite store "+s.path, err)

@@ -3,7 +3,7 @@ package sqlite
 import (
 	"context"
 
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
@@ -13,8 +13,8 @@ import (
 const claimTrust = 3
 
 func (s *store) newPeers(file string) *peers.Peers {
-	desk := &telling.Desk{Ears: s.ears}
-	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.wakes.all, HasChanged: s.hasChanged, Release: s.release, Serve: desk.Serve, Lost: s.ears.Lose})
+	desk := &pubsub.Desk{Receivers: s.receivers}
+	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.wakes.all, HasChanged: s.hasChanged, Release: s.release, Serve: desk.Serve, Lost: s.receivers.Lose})
 }
 
 // hasChanged reports whether another process has changed the file since the last call, or since the store was opened.

@@ -92,7 +92,7 @@ func child(role, url string) int {
 			fmt.Println(d.Receipt)
 		}
 		<-ended
-	case "hear": // prints what it is told
+	case "subscribe": // prints what it is published
 		if _, err := s.Subscribe(ctx, "topic", func(data []byte, most int) int {
 			if most > 0 {
 				fmt.Println(string(data))
@@ -114,7 +114,7 @@ func child(role, url string) int {
 		if err := s.Queue("queue").Send(ctx, text("its own")); err != nil {
 			return fail(err)
 		}
-	case "tell": // tells each, and prints how many took it
+	case "publish": // tells each, and prints how many took it
 		n, err := s.Publish(ctx, "topic", []byte("b"), false)
 		if err != nil {
 			return fail(err)

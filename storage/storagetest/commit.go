@@ -20,7 +20,7 @@ func commitTests() []test {
 		{"a failed if-match does nothing at all", commitFailedMatch},
 		{"a failed if-absent does nothing at all", commitFailedAbsent},
 		{"one creator wins", commitOneCreator},
-		{"stale receipts undo nothing and are told", commitStale},
+		{"stale receipts undo nothing and are published", commitStale},
 		{"content faults refuse everything first", commitContent},
 		{"delayed sends", commitDelayed},
 		{"a cancelled context does nothing", commitCancelled},

@@ -53,7 +53,7 @@
 //	PutBatch, DeleteBatch        batch
 //	Commit                       commit, on every store; atomic, where the driver has a Committer
 //	Listen, Ring                 listen
-//	Hear, Tell                   tell
+//	Subscribe, Publish                   tell
 //	Claim                        claim
 //	Find                         find
 //

@@ -17,7 +17,7 @@ import (
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
 	// "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows", "delete
-	// rows", "commit", "hear" and "tell".
+	// rows", "commit", "subscribe" and "publish".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
@@ -44,7 +44,7 @@ func (op Op) Fail(kind error) error {
 //   - To fail it after its effect (a lost answer), a hook calls do and returns an error of its own.
 //   - A hook may wait at any time.
 //   - A hook that calls do twice performs the call twice, like a repeated request.
-//   - To lose what is told without an error, a hook returns nil and doesn't call do: nobody hears it.
+//   - To lose what is published without an error, a hook returns nil and doesn't call do: nobody receives it.
 //
 // In this example a worker dies after the third call, and all later calls fail:
 //
@@ -285,8 +285,8 @@ func (s interceptedSubscription) Claim(max int, visibility time.Duration) (<-cha
 	}
 }
 
-func (l interceptedListener) Subscribe(ctx context.Context, topic string, ear storage.Receiver) (driver.Registration, error) {
-	h, err := around(l.x, ctx, Op{Name: "hear", Resource: "topic " + topic}, func() (driver.Registration, error) { return l.Listener.Subscribe(ctx, topic, ear) })
+func (l interceptedListener) Subscribe(ctx context.Context, topic string, receiver storage.Receiver) (driver.Registration, error) {
+	h, err := around(l.x, ctx, Op{Name: "subscribe", Resource: "topic " + topic}, func() (driver.Registration, error) { return l.Listener.Subscribe(ctx, topic, receiver) })
 	if err == nil && h == nil { // the hook has made no call
 		return deaf{}, nil
 	}
@@ -294,10 +294,10 @@ func (l interceptedListener) Subscribe(ctx context.Context, topic string, ear st
 }
 
 func (l interceptedListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
-	return around(l.x, ctx, Op{Name: "tell", Resource: "topic " + topic}, func() (int, error) { return l.Listener.Publish(ctx, topic, data, one) })
+	return around(l.x, ctx, Op{Name: "publish", Resource: "topic " + topic}, func() (int, error) { return l.Listener.Publish(ctx, topic, data, one) })
 }
 
-// deaf is a Hearing that hears nothing.
+// deaf is a Registration that receives nothing.
 type deaf struct{}
 
 func (deaf) Lost() <-chan struct{} { return nil }

@@ -150,7 +150,7 @@ var everyOp = []string{
 	"1 send queue queue", "2 receive queue queue", "3 extend queue queue", "4 rewrite queue queue", "5 delete queue queue", "6 stats queue queue",
 	"7 put blob blob container/key", "8 get blob blob container/key", "9 list blobs container container", "10 delete blob blob container/key",
 	"11 put row row table/p/key", "12 get row row table/p/key", "13 query partition table/p", "14 delete row row table/p/key", "15 put rows partition table/p",
-	"16 delete rows partition table/p", "17 commit blob container/doc", "18 commit work", "19 hear topic topic", "20 tell topic topic",
+	"16 delete rows partition table/p", "17 commit blob container/doc", "18 commit work", "19 subscribe topic topic", "20 publish topic topic",
 }
 
 func TestCallsSeesEveryCall(t *testing.T) {
@@ -230,26 +230,26 @@ func TestHookFailsCalls(t *testing.T) {
 	}
 }
 
-// A hook fails what is told, loses it without an error, or lets nothing be heard.
-func TestHookLosesTellings(t *testing.T) {
+// A hook fails what is published, loses it without an error, or lets nothing be received.
+func TestHookLosesPublications(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	below := newPlace("").store()
-	heard := 0
-	ear := func(_ []byte, most int) int {
-		heard += most
+	received := 0
+	receiver := func(_ []byte, most int) int {
+		received += most
 		return 1
 	}
-	h, err := below.Subscribe(ctx, "topic", ear)
+	h, err := below.Subscribe(ctx, "topic", receiver)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
 	errMine := errors.New("mine")
 	for name, x := range map[string]struct {
-		hook        storagetest.Hook
-		heard, want int
-		err         error
+		hook           storagetest.Hook
+		received, want int
+		err            error
 	}{
 		"failed before": {func(context.Context, storagetest.Op, func() error) error { return errMine }, 0, 0, errMine},
 		"failed after":  {func(_ context.Context, _ storagetest.Op, do func() error) error { _ = do(); return errMine }, 1, 0, errMine},
@@ -257,19 +257,19 @@ func TestHookLosesTellings(t *testing.T) {
 		"passed on":     {func(_ context.Context, _ storagetest.Op, do func() error) error { return do() }, 1, 1, nil},
 	} {
 		s := storagetest.Intercept(below, x.hook)
-		heard = 0
-		if n, err := s.Publish(ctx, "topic", nil, true); n != x.want || !errors.Is(err, x.err) || heard != x.heard {
-			t.Errorf("%s: %d, %v, heard %d times; want %d, %v, %d", name, n, err, heard, x.want, x.err, x.heard)
+		received = 0
+		if n, err := s.Publish(ctx, "topic", nil, true); n != x.want || !errors.Is(err, x.err) || received != x.received {
+			t.Errorf("%s: %d, %v, received %d times; want %d, %v, %d", name, n, err, received, x.want, x.err, x.received)
 		}
 	}
 	deaf := storagetest.Intercept(below, func(context.Context, storagetest.Op, func() error) error { return nil })
-	nothing, err := deaf.Subscribe(ctx, "other", ear)
+	nothing, err := deaf.Subscribe(ctx, "other", receiver)
 	if err != nil || nothing.Lost() != nil {
-		t.Errorf("a lost Hear: %v, error %v", nothing, err)
+		t.Errorf("a lost Subscribe: %v, error %v", nothing, err)
 	}
 	nothing.Close()
 	if n, err := below.Publish(ctx, "other", nil, false); n != 0 || err != nil {
-		t.Errorf("a lost Hear hears %d, %v", n, err)
+		t.Errorf("a lost Subscribe subscribes %d, %v", n, err)
 	}
 }
 

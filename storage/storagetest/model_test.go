@@ -39,8 +39,8 @@ type place struct {
 	sends  int                             // calls of send
 	calls  atomic.Int64                    // calls that have ended; needs no lock
 
-	earsMu sync.Mutex // a bug may hold mu for ever
-	ears   []*modelHearing
+	earsMu    sync.Mutex // a bug may hold mu for ever
+	receivers []*modelRegistration
 }
 
 type message struct {

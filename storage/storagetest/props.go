@@ -22,7 +22,7 @@ type otherProps struct {
 
 func (s otherProps) Props() storage.Props { return s.props }
 
-// WithRings wraps a store so that its topics ring when the test sends to rings, and never otherwise. Tellings
+// WithRings wraps a store so that its topics ring when the test sends to rings, and never otherwise. Publications
 // are s's, if it rings.
 func WithRings(s *storage.Store, rings chan struct{}) *storage.Store {
 	return storage.New(rung{s.Driver(), rings})
@@ -37,9 +37,9 @@ func (s rung) Listener() driver.Listener         { return s }
 func (s rung) Listen(string) driver.Subscription { return rungSubscription(s) }
 func (s rung) Ring(string)                       {}
 
-func (s rung) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
+func (s rung) Subscribe(ctx context.Context, topic string, receiver driver.Receiver) (driver.Registration, error) {
 	if l := s.Store.Listener(); l != nil {
-		return l.Subscribe(ctx, topic, ear)
+		return l.Subscribe(ctx, topic, receiver)
 	}
 	return nil, storage.ErrUnsupported
 }

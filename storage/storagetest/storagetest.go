@@ -129,7 +129,7 @@ func groups() []struct {
 		{"commit", commitTests()},
 		{"atomic", atomicTests()},
 		{"listen", listenTests()},
-		{"tell", tellTests()},
+		{"publish", publishTests()},
 		{"claim", claimTests()},
 		{"find", findTests()},
 		{"close", closeTests()},

@@ -251,7 +251,7 @@ func TestCost(t *testing.T) {
 				t.Errorf("%s: %d calls an hour, want %v", state, n, want)
 			}
 		}
-		if ops := fmt.Sprint(calls.Count("get blob")+calls.Count("hear"), calls.Count("hear")); ops != fmt.Sprint(calls.Count(), 1) {
+		if ops := fmt.Sprint(calls.Count("get blob")+calls.Count("subscribe"), calls.Count("subscribe")); ops != fmt.Sprint(calls.Count(), 1) {
 			t.Errorf("%s of %d calls", ops, calls.Count())
 		}
 	})

@@ -67,9 +67,9 @@ func coordination() []mutant {
 		},
 		{
 			name: "a broadcast says nothing of a process that can't be reached",
-			file: "storage/internal/telling/telling.go",
-			old:  "	return heard, errors.Join(failed, unreached)\n",
-			new:  "	_ = unreached\n	return heard, failed\n",
+			file: "storage/internal/pubsub/publish.go",
+			old:  "	return received, errors.Join(failed, unreached)\n",
+			new:  "	_ = unreached\n	return received, failed\n",
 			by:   "storage/doorbell",
 			test: "TestSilentListener",
 		},

@@ -16,7 +16,7 @@ func TestDoctorFindsAListenerThatCannotBeReached(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, "")
 	silent := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
-		if op.Name == "tell" {
+		if op.Name == "publish" {
 			return op.Fail(fmt.Errorf("%w: 1 process listens at 192.0.2.1:4000 and can't be reached", storage.ErrUnavailable))
 		}
 		return do()

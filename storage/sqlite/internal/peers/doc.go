@@ -6,7 +6,7 @@
 //	p.Signal()                    // after a commit that sent something, or for a ring
 //	p.Watch()                     // once a consumer waits for rings
 //	p.ReleaseClaimsOfDead(ctx)    // before a receive: it costs some microseconds, once a second
-//	p.CheckSocket(), p.Serve()    // before something is heard
+//	p.CheckSocket(), p.Serve()    // before the first receiver is there
 //	p.Others()                    // to tell others something
 //
 // In return the package calls [Config].RingAll when another store may have sent something, and [Config].Release for
@@ -25,7 +25,7 @@
 //     process is gone, whatever ended it, and not before: a process that is stopped or hangs keeps it. A generation
 //     holds the NUMBER.
 //
-// A store that hears has a third one, the socket ear-RANDOM, made at the first [Peers.Serve]. Others find it by its
+// A store with receivers has a third one, the socket ear-RANDOM, made at the first [Peers.Serve]. Others find it by its
 // name and connect. It gets that name when it accepts connections. So one that refuses them is a dead process's, and
 // the store that finds it removes it. A store whose own socket's file is gone calls [Config].Lost.
 //

@@ -162,7 +162,7 @@ func (p *Peers) loseSocket(l net.Listener) {
 	defer s.mu.Unlock()
 	if s.name != "" && l == s.listener {
 		s.give(p.folder)
-		p.cfg.Lost() // under mu, so that the loss is told when CheckSocket returns, whoever found it
+		p.cfg.Lost() // under mu, so that the loss is known when CheckSocket returns, whoever found it
 	}
 }
 

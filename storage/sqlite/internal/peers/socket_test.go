@@ -88,7 +88,7 @@ func TestSocketReachesOthers(t *testing.T) {
 	}
 }
 
-// The old sockets of killed processes are removed by the next store that hears, even if nobody tells anything.
+// The old sockets of killed processes are removed by the next store with receivers, even if nobody publishes anything.
 func TestOldDeadSocketsAreRemoved(t *testing.T) {
 	t.Parallel()
 	db := newDatabase(t)
@@ -184,7 +184,7 @@ func TestRemovedSocketIsLost(t *testing.T) {
 		a, b := newWorld(t, db), newWorld(t, db)
 		serve(t, a)
 		remove(t, db)
-		until(t, what+" is removed, and that isn't told", func() (lost bool) {
+		until(t, what+" is removed, and that isn't published", func() (lost bool) {
 			a.set(func() { lost = a.lost > 0 })
 			return lost
 		})
@@ -196,7 +196,7 @@ func TestRemovedSocketIsLost(t *testing.T) {
 		echo(t, s, s.Names[0])
 		a.set(func() {
 			if a.lost != 1 {
-				t.Errorf("%s was removed: the loss was told %d times", what, a.lost)
+				t.Errorf("%s was removed: the loss was published %d times", what, a.lost)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestLongPathOfSocket(t *testing.T) {
 	} else if !errors.Is(err, ErrPathTooLong) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := (at{folder: db + "-wake"}).path("ear"); !errors.Is(err, ErrPathTooLong) {
+	if _, err := (at{folder: db + "-wake"}).path("receiver"); !errors.Is(err, ErrPathTooLong) {
 		t.Errorf("without /proc: error %v; want that it is too long", err)
 	}
 }
@@ -305,7 +305,7 @@ func TestSocketFails(t *testing.T) {
 	if _, err := s.Dial(ended, s.Names[0]); err == nil {
 		t.Error("a connection after the end of the context")
 	}
-	if _, err := s.Dial(t.Context(), "ear-nobody"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Dial(t.Context(), "receiver-nobody"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nobody's socket: error %v", err)
 	}
 }

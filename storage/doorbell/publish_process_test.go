@@ -24,15 +24,15 @@ import (
 
 var azurite = sync.OnceValues(azuretest.Launch)
 
-// A hearing process is a child that runs hearer.
-type hearing struct {
+// A registration process is a child that runs subscriber.
+type registration struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    io.Closer
 	lines *bufio.Scanner
 }
 
-func startHearer(t *testing.T, url string) *hearing {
+func startHearer(t *testing.T, url string) *registration {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "MILLRACE_DOORBELL_HEARER="+url)
@@ -52,14 +52,14 @@ func startHearer(t *testing.T, url string) *hearing {
 		cmd.Process.Kill()
 		cmd.Wait()
 	})
-	p := &hearing{t, cmd, in, bufio.NewScanner(out)}
+	p := &registration{t, cmd, in, bufio.NewScanner(out)}
 	if !p.lines.Scan() || p.lines.Text() != "ready" {
 		t.Fatalf("a process said %q", p.lines.Text())
 	}
 	return p
 }
 
-func (p *hearing) signal(s syscall.Signal) {
+func (p *registration) signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatal(err)
@@ -67,7 +67,7 @@ func (p *hearing) signal(s syscall.Signal) {
 }
 
 // freeze stops the process, and waits until it stands still.
-func (p *hearing) freeze() {
+func (p *registration) freeze() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
 	for {
@@ -81,8 +81,8 @@ func (p *hearing) freeze() {
 	}
 }
 
-// stop ends the process, and returns what it was told.
-func (p *hearing) stop() (lines []string) {
+// stop ends the process, and returns what it has printed.
+func (p *registration) stop() (lines []string) {
 	p.t.Helper()
 	p.in.Close()
 	for p.lines.Scan() {
@@ -94,24 +94,25 @@ func (p *hearing) stop() (lines []string) {
 	return lines
 }
 
-// Real processes are told, each or one of them. One that is stopped or killed is passed over, without an error.
-func TestTellAcrossProcesses(t *testing.T) {
+// Data is published to real processes, to each or to one of them. One that is stopped or killed is passed over, without
+// an error.
+func TestPublishAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		tellProcesses(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")+"?wake=off")
+		publishToProcesses(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db")+"?wake=off")
 	})
 	t.Run("azurite", func(t *testing.T) {
 		t.Parallel()
-		tellProcesses(t, "azure:"+azuretest.Place(t, azurite, azure.Wipe))
+		publishToProcesses(t, "azure:"+azuretest.Place(t, azurite, azure.Wipe))
 	})
 }
 
-// tellOne tells one until somebody has heard it, or may have: a busy machine lets a process wait for longer than its
-// answer is waited for.
-func tellOne(t *testing.T, s *Doorbell, data string) {
+// publishOne publishes to one until somebody has received it, or may have: a busy machine lets a process wait for
+// longer than its answer is waited for.
+func publishOne(t *testing.T, s *Doorbell, data string) {
 	t.Helper()
-	until(t, "a telling to be heard by one", func() bool {
+	until(t, "a publication to be received by one", func() bool {
 		n, err := s.Publish(t.Context(), "topic", []byte(data), true)
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
@@ -120,53 +121,53 @@ func tellOne(t *testing.T, s *Doorbell, data string) {
 	})
 }
 
-func tellProcesses(t *testing.T, url string) {
+func publishToProcesses(t *testing.T, url string) {
 	s, err := openRinging(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
-	list := []*hearing{startHearer(t, url), startHearer(t, url), startHearer(t, url)}
-	told(t, s, "topic", "each", false, 3)
-	const tells = 30
+	list := []*registration{startHearer(t, url), startHearer(t, url), startHearer(t, url)}
+	published(t, s, "topic", "each", false, 3)
+	const publications = 30
 	var took []time.Duration
-	for i := range tells {
+	for i := range publications {
 		began := time.Now()
-		tellOne(t, s, fmt.Sprint("one", i))
+		publishOne(t, s, fmt.Sprint("one", i))
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	t.Logf("one of three processes told: p50 %v, worst %v", took[tells/2], took[tells-1])
+	t.Logf("one of three processes published: p50 %v, worst %v", took[publications/2], took[publications-1])
 
 	list[0].freeze()
 	for i := range 4 {
-		tellOne(t, s, fmt.Sprint("stopped", i))
+		publishOne(t, s, fmt.Sprint("stopped", i))
 	}
-	told(t, s, "topic", "all but the stopped one", false, 2)
+	published(t, s, "topic", "all but the stopped one", false, 2)
 	list[0].signal(syscall.SIGCONT)
-	told(t, s, "topic", "again", false, 3)
+	published(t, s, "topic", "again", false, 3)
 	list[1].signal(syscall.SIGKILL)
 	list[1].cmd.Wait()
-	told(t, s, "topic", "the rest", false, 2)
-	tellOne(t, s, "one of the rest")
+	published(t, s, "topic", "the rest", false, 2)
+	publishOne(t, s, "one of the rest")
 
 	times := map[string]int{}
-	for i, p := range []*hearing{list[0], list[2]} {
+	for i, p := range []*registration{list[0], list[2]} {
 		lines := p.stop()
 		for _, data := range lines {
 			times[data]++
 			if i == 0 && strings.HasPrefix(data, "stopped") {
-				t.Errorf("the stopped process got %q, which was told to one", data)
+				t.Errorf("the stopped process got %q, which was published to one", data)
 			}
 		}
 		if !slices.Contains(lines, "each") || !slices.Contains(lines, "again") || !slices.Contains(lines, "the rest") {
-			t.Errorf("a process was told %q", lines)
+			t.Errorf("a process was published %q", lines)
 		}
 	}
 	for data, n := range times {
 		if n != 1 && (strings.HasPrefix(data, "one") || strings.HasPrefix(data, "stopped")) {
-			t.Errorf("%q was told to one and heard %d times", data, n)
+			t.Errorf("%q was published to one and received %d times", data, n)
 		}
 	}
-	told(t, s, "topic", "nobody", false, 0)
+	published(t, s, "topic", "nobody", false, 0)
 }

@@ -19,16 +19,16 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
 func takesOne([]byte, int) int { return 1 }
 
-func hear(t *testing.T, s *Doorbell, topic string, ear storage.Receiver) *storage.Registration {
+func subscribe(t *testing.T, s *Doorbell, topic string, receiver storage.Receiver) *storage.Registration {
 	t.Helper()
-	h, err := s.Subscribe(t.Context(), topic, ear)
+	h, err := s.Subscribe(t.Context(), topic, receiver)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func hear(t *testing.T, s *Doorbell, topic string, ear storage.Receiver) *storag
 	return h
 }
 
-// told tells until so many have heard it: a busy process may be too slow to answer in time.
-func told(t *testing.T, s *Doorbell, topic, data string, one bool, want int) {
+// published tells until so many have received it: a busy process may be too slow to answer in time.
+func published(t *testing.T, s *Doorbell, topic, data string, one bool, want int) {
 	t.Helper()
-	until(t, fmt.Sprintf("a telling to be heard by %d", want), func() bool {
+	until(t, fmt.Sprintf("a publication to be received by %d", want), func() bool {
 		n, err := s.Publish(t.Context(), topic, []byte(data), one)
 		if n > want || err != nil {
-			t.Fatalf("one %v: heard by %d, error %v; want %d", one, n, err, want)
+			t.Fatalf("one %v: received by %d, error %v; want %d", one, n, err, want)
 		}
 		return n == want
 	})
@@ -57,40 +57,41 @@ func isLost(h *storage.Registration) bool {
 	}
 }
 
-// The cost of Hear and Tell: a topic that isn't in the row yet costs a write of it before Hear returns, and a telling
-// costs one query.
-func TestTellRequests(t *testing.T) {
+// The cost of Subscribe and Publish: a topic that isn't in the row yet costs a write of it before Subscribe returns,
+// and a publication costs one query.
+func TestPublishRequests(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
-	var hearing, asking storagetest.Calls
-	a := put(t, storagetest.Intercept(plain(t, path), hearing.Hook), loopback(), usualPace())
+	var registration, asking storagetest.Calls
+	a := put(t, storagetest.Intercept(plain(t, path), registration.Hook), loopback(), usualPace())
 	b := put(t, storagetest.Intercept(plain(t, path), asking.Hook), loopback(), usualPace())
 	for i, topic := range []string{"first", "first", "second", "second"} {
-		h := hear(t, a, topic, takesOne)
-		if got, want := hearing.Count("put row"), 1+i/2; got != want {
-			t.Errorf("Hear %d: %d rows written so far; want %d", i+1, got, want)
+		h := subscribe(t, a, topic, takesOne)
+		if got, want := registration.Count("put row"), 1+i/2; got != want {
+			t.Errorf("Subscribe %d: %d rows written so far; want %d", i+1, got, want)
 		}
-		if l := listeners(t, put(t, plain(t, path), loopback(), usualPace()), 1)[0]; !slices.Contains(l.Heard, topic) {
-			t.Errorf("the row has topics %q when Hear of %s returns", l.Heard, topic)
+		if l := listeners(t, put(t, plain(t, path), loopback(), usualPace()), 1)[0]; !slices.Contains(l.Received, topic) {
+			t.Errorf("the row has topics %q when Subscribe of %s returns", l.Received, topic)
 		}
 		if i == 1 {
 			h.Close()
 		}
 	}
 	for i := range 5 {
-		told(t, b, "first", "a", i%2 == 0, 1)
+		published(t, b, "first", "a", i%2 == 0, 1)
 	}
 	if got, all := asking.Count("query"), asking.Count(); got != all || got < 5 {
-		t.Errorf("5 tellings made %d queries and %d requests in all; want one each", got, all)
+		t.Errorf("5 publications made %d queries and %d requests in all; want one each", got, all)
 	}
-	before := hearing.Count()
-	told(t, a, "second", "a", false, 2)
-	if got := hearing.Count() - before; got != 1 {
-		t.Errorf("a telling to the own ears made %d requests; want one, for those of others", got)
+	before := registration.Count()
+	published(t, a, "second", "a", false, 2)
+	if got := registration.Count() - before; got != 1 {
+		t.Errorf("a publication to the own receivers made %d requests; want one, for those of others", got)
 	}
 }
 
-// Hear fails if others couldn't find this process: there is no socket, or the row can't be written. It works later.
+// Subscribe fails if others couldn't find this process: there is no socket, or the row can't be written. It works
+// later.
 func TestHearFails(t *testing.T) {
 	t.Parallel()
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -126,16 +127,16 @@ func TestHearFails(t *testing.T) {
 	}
 	broken.Store(true)
 	if n, err := s.Publish(t.Context(), "topic", nil, false); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Tell without the table: %d, error %v", n, err)
+		t.Errorf("Publish without the table: %d, error %v", n, err)
 	}
 }
 
-// A Hearing is lost when the row couldn't be written for so long that others take this process for dead.
+// A Registration is lost when the row couldn't be written for so long that others take this process for dead.
 func TestLostWithTheTable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := polling(t)
-		h := hear(t, x.Doorbell, "topic", takesOne)
+		h := subscribe(t, x.Doorbell, "topic", takesOne)
 		x.down.Store(true)
 		time.Sleep(x.own.pace.trust() - time.Second)
 		if isLost(h) {
@@ -146,10 +147,10 @@ func TestLostWithTheTable(t *testing.T) {
 			t.Error("not lost though others don't believe the row any more")
 		}
 		if _, err := x.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
-			t.Errorf("Hear: error %v", err)
+			t.Errorf("Subscribe: error %v", err)
 		}
 		x.down.Store(false)
-		again := hear(t, x.Doorbell, "topic", takesOne)
+		again := subscribe(t, x.Doorbell, "topic", takesOne)
 		time.Sleep(time.Hour)
 		if isLost(again) {
 			t.Error("lost though the table works again")
@@ -157,12 +158,13 @@ func TestLostWithTheTable(t *testing.T) {
 	})
 }
 
-// A Hearing is lost when this process finds its row missing. Hear writes it again, and that Hearing stays.
+// A Registration is lost when this process finds its row missing. Subscribe writes it again, and that Registration
+// stays.
 func TestLostWithTheRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := polling(t)
-		h := hear(t, x.Doorbell, "topic", takesOne)
+		h := subscribe(t, x.Doorbell, "topic", takesOne)
 		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || isLost(h) {
 			t.Fatalf("lost %v while the row is there, error %v", isLost(h), err)
 		}
@@ -172,9 +174,9 @@ func TestLostWithTheRow(t *testing.T) {
 		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || !isLost(h) {
 			t.Errorf("lost %v after a read without the row, error %v", isLost(h), err)
 		}
-		again := hear(t, x.Doorbell, "topic", takesOne)
+		again := subscribe(t, x.Doorbell, "topic", takesOne)
 		if !x.stands() {
-			t.Error("Hear returned before the row was written again")
+			t.Error("Subscribe returned before the row was written again")
 		}
 		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || isLost(again) {
 			t.Errorf("lost again %v, error %v", isLost(again), err)
@@ -182,14 +184,14 @@ func TestLostWithTheRow(t *testing.T) {
 	})
 }
 
-// A Hearing is lost when the row was not renewed in time, because the process stood still: others told it nothing.
+// A Registration is lost when the row was not renewed in time, because the process stood still: others sent it nothing.
 func TestLostByStandingStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), usualPace()).own
 		p := newPublisher(s, keyOf(1), netip.MustParseAddrPort("127.0.0.1:9"))
 		time.Sleep(time.Hour)
-		first, err := s.ears.Hear("topic", takesOne)
+		first, err := s.receivers.Subscribe("topic", takesOne)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +215,7 @@ func TestLostByStandingStill(t *testing.T) {
 	})
 }
 
-// Many calls of Hear at the same time share the writes of the row.
+// Many calls of Subscribe at the same time share the writes of the row.
 func TestHearsShareWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,22 +237,22 @@ func TestHearsShareWrites(t *testing.T) {
 	})
 }
 
-// A listener that has never answered is told of: nothing may pass between the two. The next telling doesn't wait for it
-// for long. One that answers again is waited for, and when it has crashed later, that is no error.
+// A listener that has never answered is named in the error: nothing may pass between the two. The next publication
+// doesn't wait for it for long. One that answers again is waited for, and when it has crashed later, that is no error.
 func TestSilentListener(t *testing.T) {
 	t.Parallel()
 	a, b := two(t)
 	dead := socket(t)
 	writeRow(t, b, "dead", func(r *row) {
-		r.Addresses, r.Heard = []string{dead.LocalAddr().String()}, []string{"topic"}
+		r.Addresses, r.Received = []string{dead.LocalAddr().String()}, []string{"topic"}
 	})
-	hear(t, a, "topic", takesOne)
+	subscribe(t, a, "topic", takesOne)
 	for range 3 {
-		told(t, b, "topic", "a", true, 1)
-		until(t, "a telling to be heard by 1", func() bool {
+		published(t, b, "topic", "a", true, 1)
+		until(t, "a publication to be received by 1", func() bool {
 			n, err := b.Publish(t.Context(), "topic", []byte("a"), false)
 			if !errors.Is(err, storage.ErrUnavailable) || !strings.Contains(err.Error(), "1 process listens at "+dead.LocalAddr().String()+" and can't be reached") {
-				t.Fatalf("heard by %d, error %v; want one that says that a process can't be reached", n, err)
+				t.Fatalf("received by %d, error %v; want one that says that a process can't be reached", n, err)
 			}
 			return n == 1
 		})
@@ -270,7 +272,7 @@ func TestSilentListener(t *testing.T) {
 	answered := make(chan struct{})
 	go func() { // it lives again
 		defer close(answered)
-		buf := make([]byte, maxTelling)
+		buf := make([]byte, maxPublication)
 		for {
 			n, from, err := dead.ReadFromUDPAddrPort(buf)
 			if err != nil {
@@ -281,22 +283,22 @@ func TestSilentListener(t *testing.T) {
 			}
 		}
 	}()
-	told(t, b, "topic", "a", false, 8)
+	published(t, b, "topic", "a", false, 8)
 	if got := silent(); slices.Contains(got, "dead") {
 		t.Errorf("silent are %q after an answer", got)
 	}
 	dead.Close()
 	<-answered
-	told(t, b, "topic", "a", false, 1)
+	published(t, b, "topic", "a", false, 1)
 }
 
-// A listener that was silent is waited for briefly. Now and then one telling gives it the full time, because its path
-// may be slow, and an answer ends that.
+// A listener that was silent is waited for briefly. Now and then one publication gives it the full time, because its
+// path may be slow, and an answer ends that.
 func TestSilentListenerGetsTheFullTimeAgain(t *testing.T) {
 	t.Parallel()
 	var a asks
 	l := listener{id: "slow"}
-	var id telling.ID
+	var id pubsub.ID
 	now := time.Hour
 	for i, c := range []struct {
 		after    time.Duration // since the last one
@@ -309,7 +311,7 @@ func TestSilentListenerGetsTheFullTimeAgain(t *testing.T) {
 		now += c.after
 		a.begin(nil, []listener{l}, false)
 		if _, hurry := a.add(id, l, now); hurry != c.hurry {
-			t.Errorf("telling %d: hurry %v; want %v", i, hurry, c.hurry)
+			t.Errorf("publication %d: hurry %v; want %v", i, hurry, c.hurry)
 		}
 		if c.answered {
 			a.answered(l.id)
@@ -320,23 +322,23 @@ func TestSilentListenerGetsTheFullTimeAgain(t *testing.T) {
 	}
 }
 
-// tellings returns a store that hears "topic" and waits for a queue, with what it heard, and a stranger that knows its
-// row.
-func tellings(t *testing.T) (s *Doorbell, heard *atomic.Int64, x *stranger) {
+// publications returns a store that subscribes to "topic" and waits for a queue, with what it received, and a stranger
+// that knows its row.
+func publications(t *testing.T) (s *Doorbell, received *atomic.Int64, x *stranger) {
 	t.Helper()
 	s, _, _, x = listening(t)
-	heard = new(atomic.Int64)
-	hear(t, s, "topic", func(_ []byte, most int) int {
+	received = new(atomic.Int64)
+	subscribe(t, s, "topic", func(_ []byte, most int) int {
 		if most > 0 {
-			heard.Add(1)
+			received.Add(1)
 		}
 		return 1
 	})
-	return s, heard, x
+	return s, received, x
 }
 
-// telling makes a valid telling, later than the one before.
-func (x *stranger) telling(r telling.Request) []byte {
+// publication makes a valid publication, later than the one before.
+func (x *stranger) publication(r pubsub.Request) []byte {
 	x.at = max(x.at+1, time.Now().UnixMicro())
 	return appendRing(nil, newMAC(x.l.Key), ring{sender: 1, at: x.at, request: &r})
 }
@@ -356,39 +358,39 @@ func (x *stranger) answer() []byte {
 // A listener answers a datagram that is signed with its key and fresh, once, by a smaller one. It answers nothing else.
 func TestAnswersAreFewAndSmall(t *testing.T) {
 	t.Parallel()
-	s, heard, x := tellings(t)
-	good := x.telling(telling.Request{Kind: telling.GiveOne, ID: telling.ID{1}, Topic: "topic", Data: []byte("data")})
+	s, received, x := publications(t)
+	good := x.publication(pubsub.Request{Kind: pubsub.GiveOne, ID: pubsub.ID{1}, Topic: "topic", Data: []byte("data")})
 	x.shout(good)
 	first := x.answer()
-	id, n, ok := readAnswer(first, func(telling.ID) []byte { return x.l.Key })
-	if id != (telling.ID{1}) || n != 1 || !ok || len(first) >= len(good) {
+	id, n, ok := readAnswer(first, func(pubsub.ID) []byte { return x.l.Key })
+	if id != (pubsub.ID{1}) || n != 1 || !ok || len(first) >= len(good) {
 		t.Errorf("answer %x: %x, %d, %v, %d bytes to %d", first, id, n, ok, len(first), len(good))
 	}
-	if smallest := x.telling(telling.Request{Kind: telling.Ask, Topic: "abc"}); len(smallest) <= answerSize {
-		t.Errorf("a telling of %d bytes has an answer of %d", len(smallest), answerSize)
+	if smallest := x.publication(pubsub.Request{Kind: pubsub.Ask, Topic: "abc"}); len(smallest) <= answerSize {
+		t.Errorf("a publication of %d bytes has an answer of %d", len(smallest), answerSize)
 	}
-	request := &telling.Request{Kind: telling.GiveAll, ID: telling.ID{2}, Topic: "topic"}
+	request := &pubsub.Request{Kind: pubsub.GiveAll, ID: pubsub.ID{2}, Topic: "topic"}
 	hour := time.Hour.Microseconds()
 	for _, b := range [][]byte{
 		good, // a replay
-		appendRing(nil, newMAC(keyOf(9)), ring{sender: 1, at: x.at + 1, request: request}),             // forged
-		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at - hour, request: request}),           // late
-		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at + 1, request: new(telling.Request)}), // no request
+		appendRing(nil, newMAC(keyOf(9)), ring{sender: 1, at: x.at + 1, request: request}),            // forged
+		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at - hour, request: request}),          // late
+		appendRing(nil, newMAC(x.l.Key), ring{sender: 2, at: x.at + 1, request: new(pubsub.Request)}), // no request
 		first, // an answer
-		make([]byte, maxTelling+1),
-		{kindTelling},
+		make([]byte, maxPublication+1),
+		{kindPublication},
 		x.ring("queue"),
 	} {
 		x.shout(b)
 	}
 	x.settled(s)
 	// A repeated request is answered again, and given once.
-	x.shout(x.telling(telling.Request{Kind: telling.GiveOne, ID: telling.ID{1}, Topic: "topic", Data: []byte("data")}))
+	x.shout(x.publication(pubsub.Request{Kind: pubsub.GiveOne, ID: pubsub.ID{1}, Topic: "topic", Data: []byte("data")}))
 	if again := x.answer(); !slices.Equal(again, first) {
 		t.Errorf("the next answer is %x; want the one to the repeated request, %x", again, first)
 	}
-	if n := heard.Load(); n != 1 {
-		t.Errorf("it was heard %d times", n)
+	if n := received.Load(); n != 1 {
+		t.Errorf("it was received %d times", n)
 	}
 	if got := s.Counts(); got.Repeated != 1 || got.Refused != 6 {
 		t.Errorf("counts %+v; want the replay repeated, and 6 refused", got)
@@ -401,12 +403,12 @@ func TestForgedAnswers(t *testing.T) {
 	b := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), quick())
 	conn := socket(t)
 	writeRow(t, b, "liar", func(r *row) {
-		r.Addresses, r.Heard = []string{conn.LocalAddr().String()}, []string{"topic"}
+		r.Addresses, r.Received = []string{conn.LocalAddr().String()}, []string{"topic"}
 	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		buf := make([]byte, maxTelling)
+		buf := make([]byte, maxPublication)
 		for {
 			n, from, err := conn.ReadFromUDPAddrPort(buf)
 			if err != nil {
@@ -417,7 +419,7 @@ func TestForgedAnswers(t *testing.T) {
 				t.Error("a datagram that isn't signed")
 				continue
 			}
-			other := telling.ID{1}
+			other := pubsub.ID{1}
 			for _, answer := range [][]byte{
 				appendAnswer(nil, newMAC(keyOf(2)), r.request.ID, 1),
 				appendAnswer(nil, newMAC(keyOf(1)), other, 1),
@@ -429,8 +431,8 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	}()
 	for _, one := range []bool{true, false} {
-		if n, err := b.Publish(t.Context(), "topic", nil, one); n != 0 || !errors.Is(err, telling.ErrUnreached) {
-			t.Errorf("one %v: heard by %d, error %v; want nobody, and that the liar can't be reached", one, n, err)
+		if n, err := b.Publish(t.Context(), "topic", nil, one); n != 0 || !errors.Is(err, pubsub.ErrUnreached) {
+			t.Errorf("one %v: received by %d, error %v; want nobody, and that the liar can't be reached", one, n, err)
 		}
 	}
 	conn.Close()
@@ -446,8 +448,8 @@ func openRinging(ctx context.Context, url string) (*Doorbell, error) {
 	return Over(storagetest.Plain(s), loopback())
 }
 
-// hearer is another process, which prints what it is told. It ends with its standard input.
-func hearer(url string) int {
+// subscriber is another process, which prints what it receives. It ends with its standard input.
+func subscriber(url string) int {
 	s, err := openRinging(context.Background(), url)
 	if err == nil {
 		_, err = s.Subscribe(context.Background(), "topic", func(data []byte, most int) int {

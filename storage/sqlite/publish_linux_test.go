@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// hearers starts processes that hear a topic, and a store that tells them.
-func hearers(t *testing.T, n int) (*storage.Store, string, []*process) {
+// subscriber starts processes that subscribe to a topic, and a store that publishes to them.
+func subscriber(t *testing.T, n int) (*storage.Store, string, []*process) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	s, err := Open(t.Context(), path)
@@ -24,7 +24,7 @@ func hearers(t *testing.T, n int) (*storage.Store, string, []*process) {
 	t.Cleanup(func() { s.Close() })
 	var list []*process
 	for range n {
-		p := start(t, "hear", path)
+		p := start(t, "subscribe", path)
 		if got := p.read(1); !slices.Equal(got, []string{"ready"}) {
 			t.Fatalf("a process said %q", got)
 		}
@@ -33,75 +33,75 @@ func hearers(t *testing.T, n int) (*storage.Store, string, []*process) {
 	return s, path, list
 }
 
-// tellEach tells all until so many have heard it: a process may be too slow to answer in time.
-func tellEach(t *testing.T, s *storage.Store, data string, want int) {
+// publishEach publishes to all until so many have received it: a process may be too slow to answer in time.
+func publishEach(t *testing.T, s *storage.Store, data string, want int) {
 	t.Helper()
-	until(t, fmt.Sprintf("told to %d", want), func() bool {
+	until(t, fmt.Sprintf("published to %d", want), func() bool {
 		n, err := s.Publish(t.Context(), "topic", []byte(data), false)
 		if n > want || err != nil {
-			t.Fatalf("heard by %d, error %v; want %d", n, err, want)
+			t.Fatalf("received by %d, error %v; want %d", n, err, want)
 		}
 		return n == want
 	})
 }
 
-// tellOne tells one until somebody has heard it. It returns false if somebody may have: a busy machine lets a process
-// wait for longer than its answer is waited for.
-func tellOne(t *testing.T, s *storage.Store, data string) (heard bool) {
+// publishOne publishes to one until somebody has received it. It returns false if somebody may have: a busy machine
+// lets a process wait for longer than its answer is waited for.
+func publishOne(t *testing.T, s *storage.Store, data string) (received bool) {
 	t.Helper()
-	until(t, "told to one", func() bool {
+	until(t, "published to one", func() bool {
 		n, err := s.Publish(t.Context(), "topic", []byte(data), true)
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		heard = n == 1
-		return heard || err != nil
+		received = n == 1
+		return received || err != nil
 	})
-	return heard
+	return received
 }
 
-// A telling reaches other processes: one of them, or each.
-func TestTellAcrossProcesses(t *testing.T) {
+// A publication reaches other processes: one of them, or each.
+func TestPublishAcrossProcesses(t *testing.T) {
 	t.Parallel()
-	s, _, list := hearers(t, 3)
-	tellEach(t, s, "first", len(list))
-	const tells = 60
+	s, _, list := subscriber(t, 3)
+	publishEach(t, s, "first", len(list))
+	const publications = 60
 	var took []time.Duration
-	heard := make([]bool, tells)
-	for i := range tells {
+	received := make([]bool, publications)
+	for i := range publications {
 		began := time.Now()
-		heard[i] = tellOne(t, s, fmt.Sprint("one", i))
+		received[i] = publishOne(t, s, fmt.Sprint("one", i))
 		took = append(took, time.Since(began))
 	}
 	slices.Sort(took)
-	t.Logf("one of three processes told: p50 %v, worst %v", took[tells/2], took[tells-1])
+	t.Logf("one of three processes published: p50 %v, worst %v", took[publications/2], took[publications-1])
 	times := map[string]int{}
 	for _, p := range list {
 		lines := p.stop()
 		if len(lines) < 2 { // the first, and by chance one of the others: else once in 10^9
-			t.Errorf("a process heard %q", lines)
+			t.Errorf("a process received %q", lines)
 		}
 		for _, data := range lines {
 			times[data]++
 		}
 	}
-	for i := range tells {
-		if n := times[fmt.Sprint("one", i)]; n > 1 || n == 0 && heard[i] {
-			t.Errorf("telling %d to one was heard %d times", i, n)
+	for i := range publications {
+		if n := times[fmt.Sprint("one", i)]; n > 1 || n == 0 && received[i] {
+			t.Errorf("publication %d to one was received %d times", i, n)
 		}
 	}
-	tellEach(t, s, "last", 0)
+	publishEach(t, s, "last", 0)
 }
 
 // A killed process costs no error, and its socket is removed.
 func TestHearerIsKilled(t *testing.T) {
 	t.Parallel()
-	s, path, list := hearers(t, 3)
-	tellEach(t, s, "all", 3)
+	s, path, list := subscriber(t, 3)
+	publishEach(t, s, "all", 3)
 	list[0].kill()
-	tellEach(t, s, "rest", 2)
-	tellOne(t, s, "one")
-	if names, err := filepath.Glob(path + "-wake/ear-*"); len(names) != 2 || err != nil {
+	publishEach(t, s, "rest", 2)
+	publishOne(t, s, "one")
+	if names, err := filepath.Glob(path + "-wake/receiver-*"); len(names) != 2 || err != nil {
 		t.Errorf("sockets %q, %v; want those of the living", names, err)
 	}
 }
@@ -125,35 +125,35 @@ func suspend(t *testing.T, p *process) {
 	}
 }
 
-// A stopped process is never chosen: another one gets what is told to one.
+// A stopped process is never chosen: another process gets what is for one.
 func TestHearerIsStopped(t *testing.T) {
 	t.Parallel()
-	s, _, list := hearers(t, 2)
-	tellEach(t, s, "all", 2)
+	s, _, list := subscriber(t, 2)
+	publishEach(t, s, "all", 2)
 	suspend(t, list[0])
 	for i := range 4 {
-		tellOne(t, s, fmt.Sprint("one", i))
+		publishOne(t, s, fmt.Sprint("one", i))
 	}
-	tellEach(t, s, "rest", 1)
+	publishEach(t, s, "rest", 1)
 	if err := list[0].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	tellEach(t, s, "again", 2)
+	publishEach(t, s, "again", 2)
 	for _, data := range list[0].stop() {
 		if data != "all" && data != "rest" && data != "again" {
-			t.Errorf("the stopped process got %q, which was told to one", data)
+			t.Errorf("the stopped process got %q, which was published to one", data)
 		}
 	}
 }
 
-// A telling that a context ends says so.
-func TestTellEndsWithItsContext(t *testing.T) {
+// A publication that a context ends says so.
+func TestPublishEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	s, _, list := hearers(t, 1)
+	s, _, list := subscriber(t, 1)
 	suspend(t, list[0])
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if n, err := s.Publish(ctx, "topic", nil, false); n != 0 || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("heard by %d, error %v", n, err)
+		t.Errorf("received by %d, error %v", n, err)
 	}
 }

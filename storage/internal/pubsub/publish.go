@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 	// GiveLimit is how long it may take to give something, and to say how many took it.
 	GiveLimit = time.Second
 
-	// atOnce is how many other stores one telling calls at the same time.
+	// atOnce is how many other stores one publication calls at the same time.
 	atOnce = 256
 
 	// mostNames is how many peers that can't be reached an error names.
@@ -47,10 +47,10 @@ type Request struct {
 	Data  []byte
 }
 
-// A Peer is a store that may have ears.
+// A Peer is a store that may have receivers.
 type Peer interface {
-	// Call makes a request, and returns the count in the answer. It may repeat the request until ctx ends. An error that
-	// matches [ErrGone] means that the request has had no effect; after any other its effect is unknown. After
+	// Call makes a request, and returns the count in the answer. It may repeat the request until ctx ends. An error
+	// that matches [ErrGone] means that the request has had no effect; after any other its effect is unknown. After
 	// [ErrUnreached], an error names a peer that is a fmt.Stringer.
 	Call(ctx context.Context, r Request) (int, error)
 }
@@ -63,13 +63,14 @@ var ErrUnreached = errors.New("can't be reached: died lately, or nothing passes 
 
 // A Transport reaches the stores of other processes.
 type Transport interface {
-	// Peers lists the other stores that may have ears of a topic. done is called when they are not used any more. Both
-	// an error and peers may be returned, and done is never nil.
+	// Peers lists the other stores that may have receivers of a topic. done is called when they are not used any more.
+	// Both an error and peers may be returned, and done is never nil.
 	Peers(ctx context.Context, topic string) (list []Peer, done func(), err error)
 }
 
-// Tell implements the method of driver.Listener. It tells a store's own ears and, with a transport, those of others.
-func Tell(ctx context.Context, own *Ears, others Transport, topic string, data []byte, one bool) (int, error) {
+// Publish implements the method of driver.Listener. It calls a store's own receivers and, with a transport, those of
+// others.
+func Publish(ctx context.Context, own *Receivers, others Transport, topic string, data []byte, one bool) (int, error) {
 	if _, err := own.of(topic); err != nil {
 		return 0, err
 	}
@@ -82,26 +83,26 @@ func Tell(ctx context.Context, own *Ears, others Transport, topic string, data [
 	}
 	request := Request{Topic: topic, Data: data}
 	if one {
-		n, err := tellOne(ctx, peers, request)
+		n, err := publishOne(ctx, peers, request)
 		if n > 0 || err != nil && !errors.Is(err, ErrUnreached) {
 			return n, err
 		}
 		return 0, errors.Join(failed, err) // perhaps one of those that couldn't be found or reached would have taken it
 	}
 	request.Kind = GiveAll
-	heard := 0
+	received := 0
 	counts, unreached := callPeers(ctx, peers, request, GiveLimit)
 	for _, n := range counts {
-		heard += n
+		received += n
 	}
 	if ctx.Err() != nil {
-		return heard, context.Cause(ctx)
+		return received, context.Cause(ctx)
 	}
-	return heard, errors.Join(failed, unreached)
+	return received, errors.Join(failed, unreached)
 }
 
-// tellOne asks all, chooses one of those that would take the data, and gives it to that one.
-func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
+// publishOne asks all, chooses one of those that would take the data, and gives it to that one.
+func publishOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 	r.Kind = Ask
 	weights, unreached := callPeers(ctx, peers, r, AskLimit)
 	r.Kind = GiveOne
@@ -123,7 +124,7 @@ func tellOne(ctx context.Context, peers []Peer, r Request) (int, error) {
 		case ctx.Err() != nil:
 			err = context.Cause(ctx)
 		}
-		return 0, fmt.Errorf("%w: the one that was chosen didn't answer, so the data may have been heard: %w", driver.ErrUnavailable, err)
+		return 0, fmt.Errorf("%w: the one that was chosen didn't answer, so the data may have been received: %w", driver.ErrUnavailable, err)
 	}
 }
 
@@ -141,7 +142,7 @@ func callPeers(ctx context.Context, peers []Peer, r Request, limit time.Duration
 			counts[i+1], errs[i+1] = callWithin(ctx, p, r, limit)
 		})
 	}
-	counts[0], _ = peers[0].Call(ctx, r) // the own ears have limits of their own
+	counts[0], _ = peers[0].Call(ctx, r) // the own receivers have limits of their own
 	all.Wait()
 	return counts, unreached(peers, errs)
 }
@@ -175,10 +176,10 @@ func unreached(peers []Peer, errs []error) error {
 	}
 }
 
-// callWithin makes a request of its own, and bounds its time. The own ears have limits of their own.
+// callWithin makes a request of its own, and bounds its time. The own receivers have limits of their own.
 func callWithin(ctx context.Context, p Peer, r Request, limit time.Duration) (int, error) {
 	rand.Read(r.ID[:])
-	if _, own := p.(*Ears); own {
+	if _, own := p.(*Receivers); own {
 		return p.Call(ctx, r)
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

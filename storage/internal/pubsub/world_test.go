@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"bytes"
@@ -12,14 +12,14 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// A basket is an ear that has room for so much.
+// A basket is a receiver that has room for so much.
 type basket struct {
 	mu   sync.Mutex
 	room int
 	got  []string
 }
 
-func (b *basket) ear(data []byte, most int) int {
+func (b *basket) receiver(data []byte, most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if most == 0 {
@@ -30,7 +30,7 @@ func (b *basket) ear(data []byte, most int) int {
 	for range n {
 		b.got = append(b.got, string(data))
 	}
-	clear(data) // it is the ear's own
+	clear(data) // it is the receiver's own
 	return n
 }
 
@@ -40,9 +40,9 @@ func (b *basket) count() int {
 	return len(b.got)
 }
 
-func hear(t *testing.T, e *Ears, topic string, ear driver.Receiver) *Hearing {
+func subscribe(t *testing.T, e *Receivers, topic string, receiver driver.Receiver) *Registration {
 	t.Helper()
-	h, err := e.Hear(topic, ear)
+	h, err := e.Subscribe(topic, receiver)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func answers(ask, give int, err error) Peer {
 	})
 }
 
-// silent never answers what it is told.
+// silent never answers.
 func silent(ctx context.Context) (int, error) {
 	<-ctx.Done()
 	return 0, ctx.Err()
@@ -86,18 +86,18 @@ func stopped() Peer {
 	return peerFunc(func(ctx context.Context, _ Request) (int, error) { return silent(ctx) })
 }
 
-// tell wants a count.
-func tell(t *testing.T, own *Ears, others Transport, one bool, want int) {
+// publish wants a count.
+func publish(t *testing.T, own *Receivers, others Transport, one bool, want int) {
 	t.Helper()
-	if n, err := Tell(t.Context(), own, others, "topic", []byte("data"), one); n != want || err != nil {
-		t.Errorf("one %v: heard by %d, error %v; want %d", one, n, err, want)
+	if n, err := Publish(t.Context(), own, others, "topic", []byte("data"), one); n != want || err != nil {
+		t.Errorf("one %v: received by %d, error %v; want %d", one, n, err, want)
 	}
 }
 
-// remote returns a Peer that is reached by streams, and whose ears are e. It ends with the test.
-func remote(t *testing.T, e *Ears) *StreamPeer {
+// remote returns a Peer that is reached by streams, and whose receivers are e. It ends with the test.
+func remote(t *testing.T, e *Receivers) *StreamPeer {
 	t.Helper()
-	desk := &Desk{Ears: e}
+	desk := &Desk{Receivers: e}
 	var all sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &StreamPeer{Dial: func(context.Context) (net.Conn, error) {
@@ -113,9 +113,9 @@ func remote(t *testing.T, e *Ears) *StreamPeer {
 	return p
 }
 
-// logged returns Ears that log.
-func logged(log *bytes.Buffer) *Ears {
-	return &Ears{Logger: slog.New(slog.NewTextHandler(log, nil))}
+// logged returns Receivers that log.
+func logged(log *bytes.Buffer) *Receivers {
+	return &Receivers{Logger: slog.New(slog.NewTextHandler(log, nil))}
 }
 
 func wantError(t *testing.T, err error, kinds ...error) {

@@ -7,15 +7,15 @@ import (
 	"net"
 
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
 
-// Subscribe implements driver.Listener. The ear is there before the socket is, so that the loss of the socket is told
-// to it. The loss of an earlier socket is told before.
-func (l listener) Subscribe(_ context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
+// Subscribe implements driver.Listener. The receiver is there before the socket is, so that the loss of the socket is
+// told to it. The loss of an earlier socket is told before.
+func (l listener) Subscribe(_ context.Context, topic string, receiver driver.Receiver) (driver.Registration, error) {
 	l.s.peers.CheckSocket()
-	h, err := l.s.ears.Hear(topic, ear)
+	h, err := l.s.receivers.Subscribe(topic, receiver)
 	if err != nil {
 		return nil, err
 	}
@@ -31,22 +31,22 @@ func (l listener) Subscribe(_ context.Context, topic string, ear driver.Receiver
 
 // Publish implements driver.Listener.
 func (l listener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
-	return telling.Tell(ctx, l.s.ears, sockets{l.s.peers}, topic, data, one)
+	return pubsub.Publish(ctx, l.s.receivers, sockets{l.s.peers}, topic, data, one)
 }
 
-// sockets implements telling.Transport. Any store on the file may have ears, and each says so itself.
+// sockets implements pubsub.Transport. Any store on the file may have receivers, and each says so itself.
 type sockets struct{ peers *peers.Peers }
 
-// Peers implements telling.Transport.
-func (t sockets) Peers(context.Context, string) ([]telling.Peer, func(), error) {
+// Peers implements pubsub.Transport.
+func (t sockets) Peers(context.Context, string) ([]pubsub.Peer, func(), error) {
 	others, err := t.peers.Others()
-	list := make([]telling.Peer, len(others.Names))
+	list := make([]pubsub.Peer, len(others.Names))
 	for i, name := range others.Names {
-		list[i] = &telling.StreamPeer{Dial: func(ctx context.Context) (net.Conn, error) { return others.Dial(ctx, name) }}
+		list[i] = &pubsub.StreamPeer{Dial: func(ctx context.Context) (net.Conn, error) { return others.Dial(ctx, name) }}
 	}
 	done := func() {
 		for _, p := range list {
-			p.(*telling.StreamPeer).Close()
+			p.(*pubsub.StreamPeer).Close()
 		}
 		others.Close()
 	}

@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"encoding/binary"

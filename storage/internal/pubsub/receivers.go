@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"bytes"
@@ -16,24 +16,24 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// earLimit is how long an ear may take. One that takes longer hangs.
-const earLimit = 5 * time.Second
+// receiverLimit is how long a receiver may take. One that takes longer hangs.
+const receiverLimit = 5 * time.Second
 
-// Ears are the ears of one store. The zero Ears has none, and logs nothing.
-type Ears struct {
-	// Logger gets an error for an ear that panics or ends its goroutine, once for each. Defaults to none.
+// Receivers are those of one store. The zero Receivers has none, and logs nothing.
+type Receivers struct {
+	// Logger gets an error for a receiver that panics or ends its goroutine, once for each. Defaults to none.
 	Logger *slog.Logger
 
 	mu     sync.Mutex
-	topics map[string][]*Hearing
+	topics map[string][]*Registration
 	closed bool
 }
 
-// A Hearing implements driver.Hearing.
-type Hearing struct {
-	ears  *Ears
-	topic string
-	ear   driver.Receiver
+// A Registration implements driver.Registration.
+type Registration struct {
+	receivers *Receivers
+	topic     string
+	receiver  driver.Receiver
 
 	over    atomic.Bool  // closed
 	hanging atomic.Int32 // calls that have not returned in time
@@ -43,31 +43,31 @@ type Hearing struct {
 	lost chan struct{}
 }
 
-// Hear adds an ear.
-func (e *Ears) Hear(topic string, ear driver.Receiver) (*Hearing, error) {
-	h := &Hearing{ears: e, topic: topic, ear: ear, lost: make(chan struct{})}
+// Subscribe adds a receiver.
+func (e *Receivers) Subscribe(topic string, receiver driver.Receiver) (*Registration, error) {
+	h := &Registration{receivers: e, topic: topic, receiver: receiver, lost: make(chan struct{})}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return nil, fmt.Errorf("%w: it is closed", driver.ErrUnavailable)
 	}
 	if e.topics == nil {
-		e.topics = map[string][]*Hearing{}
+		e.topics = map[string][]*Registration{}
 	}
 	e.topics[topic] = append(e.topics[topic], h)
 	return h, nil
 }
 
-// Lost implements driver.Hearing.
-func (h *Hearing) Lost() <-chan struct{} { return h.lost }
+// Lost implements driver.Registration.
+func (h *Registration) Lost() <-chan struct{} { return h.lost }
 
-// Close implements driver.Hearing.
-func (h *Hearing) Close() {
+// Close implements driver.Registration.
+func (h *Registration) Close() {
 	h.over.Store(true)
-	e := h.ears
+	e := h.receivers
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	left := slices.DeleteFunc(slices.Clone(e.topics[h.topic]), func(x *Hearing) bool { return x == h }) // a call may be reading the old slice
+	left := slices.DeleteFunc(slices.Clone(e.topics[h.topic]), func(x *Registration) bool { return x == h }) // a call may be reading the old slice
 	if len(left) > 0 {
 		e.topics[h.topic] = left
 	} else {
@@ -75,15 +75,15 @@ func (h *Hearing) Close() {
 	}
 }
 
-// Topics lists the topics that have ears, in order.
-func (e *Ears) Topics() []string {
+// Topics lists the topics that have receivers, in order.
+func (e *Receivers) Topics() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Sorted(maps.Keys(e.topics))
 }
 
-// Lose tells all present Hearings that their connection is lost. Their ears are still called for what comes.
-func (e *Ears) Lose() {
+// Lose tells all present Registrations that their connection is lost. Their receivers are still called for what comes.
+func (e *Receivers) Lose() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, list := range e.topics {
@@ -94,7 +94,7 @@ func (e *Ears) Lose() {
 }
 
 // Close is Lose, and refuses what comes later.
-func (e *Ears) Close() {
+func (e *Receivers) Close() {
 	e.Lose()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,8 +102,8 @@ func (e *Ears) Close() {
 	e.topics = nil
 }
 
-// of returns the ears of a topic.
-func (e *Ears) of(topic string) ([]*Hearing, error) {
+// of returns the receivers of a topic.
+func (e *Receivers) of(topic string) ([]*Registration, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -112,8 +112,8 @@ func (e *Ears) of(topic string) ([]*Hearing, error) {
 	return e.topics[topic], nil
 }
 
-// Call implements Peer for the store's own ears.
-func (e *Ears) Call(ctx context.Context, r Request) (int, error) {
+// Call implements Peer for the store's own receivers.
+func (e *Receivers) Call(ctx context.Context, r Request) (int, error) {
 	list, err := e.of(r.Topic)
 	if err != nil {
 		return 0, ErrGone
@@ -136,8 +136,8 @@ func (e *Ears) Call(ctx context.Context, r Request) (int, error) {
 	return min(sum, driver.Everyone), err
 }
 
-// giveOne asks the ears, and gives data to one of those that would take it.
-func giveOne(ctx context.Context, list []*Hearing, data []byte) (int, error) {
+// giveOne asks the receivers, and gives data to one of those that would take it.
+func giveOne(ctx context.Context, list []*Registration, data []byte) (int, error) {
 	weights := []int{1}
 	if len(list) > 1 {
 		weights, _ = callAll(ctx, list, data, 0)
@@ -154,8 +154,8 @@ func giveOne(ctx context.Context, list []*Hearing, data []byte) (int, error) {
 	}
 }
 
-// callAll calls ears at the same time.
-func callAll(ctx context.Context, list []*Hearing, data []byte, most int) ([]int, error) {
+// callAll calls receivers at the same time.
+func callAll(ctx context.Context, list []*Registration, data []byte, most int) ([]int, error) {
 	counts, errs := make([]int, len(list)), make([]error, len(list))
 	var all sync.WaitGroup
 	for i, h := range list[1:] {
@@ -166,11 +166,12 @@ func callAll(ctx context.Context, list []*Hearing, data []byte, most int) ([]int
 	return counts, errors.Join(errs...)
 }
 
-// errHangs means that an ear got data and didn't return.
-var errHangs = errors.New("an ear doesn't return")
+// errHangs means that a receiver got data and didn't return.
+var errHangs = errors.New("a receiver doesn't return")
 
-// call calls the ear in a goroutine of its own, because it may do anything. An error means that the outcome is unknown.
-func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) {
+// call calls the receiver in a goroutine of its own, because it may do anything. An error means that the outcome is
+// unknown.
+func (h *Registration) call(ctx context.Context, data []byte, most int) (int, error) {
 	if h.over.Load() || h.hanging.Load() > 0 {
 		return 0, nil
 	}
@@ -178,12 +179,12 @@ func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) 
 	data = bytes.Clone(data) // now, because the caller may use its own again when this call has returned
 	go func() {
 		n := 0
-		if err := contain.Apart(func() error { n = h.ear(data, most); return nil }); err != nil {
+		if err := contain.Apart(func() error { n = h.receiver(data, most); return nil }); err != nil {
 			h.warn(err)
 		}
 		answer <- n // 0 after a failure
 	}()
-	limit := time.NewTimer(earLimit)
+	limit := time.NewTimer(receiverLimit)
 	defer limit.Stop()
 	err := errHangs
 	select {
@@ -204,9 +205,9 @@ func (h *Hearing) call(ctx context.Context, data []byte, most int) (int, error) 
 	return 0, err
 }
 
-// warn logs the first failure of an ear.
-func (h *Hearing) warn(err error) {
-	if log := h.ears.Logger; log != nil && !h.warned.Swap(true) {
-		log.Error("storage: an ear failed, so it took nothing", "topic", h.topic, "error", err)
+// warn logs the first failure of a receiver.
+func (h *Registration) warn(err error) {
+	if log := h.receivers.Logger; log != nil && !h.warned.Swap(true) {
+		log.Error("storage: a receiver failed, so it took nothing", "topic", h.topic, "error", err)
 	}
 }

@@ -11,17 +11,17 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
-	"github.com/millrace-go/millrace/storage/internal/telling"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 const (
-	// mostAnswers is how many tellings a listener answers at the same time. It drops others, and they are repeated.
+	// mostAnswers is how many publications a listener answers at the same time. It drops others, and they are repeated.
 	mostAnswers = 64
 
 	// repeatAfter is the time until an unanswered request is repeated, and doubles each time.
 	repeatAfter = 40 * time.Millisecond
 
-	// silentLimit is how long a telling waits for a listener that hasn't answered the last one. It has probably
+	// silentLimit is how long a publication waits for a listener that hasn't answered the last one. It has probably
 	// crashed.
 	silentLimit = 60 * time.Millisecond
 
@@ -30,8 +30,8 @@ const (
 )
 
 // Subscribe implements driver.Listener. It returns when the topic is in this process's row, where others find it.
-func (l storeListener) Subscribe(ctx context.Context, topic string, ear driver.Receiver) (driver.Registration, error) {
-	h, err := l.s.ears.Hear(topic, ear)
+func (l storeListener) Subscribe(ctx context.Context, topic string, receiver driver.Receiver) (driver.Registration, error) {
+	h, err := l.s.receivers.Subscribe(topic, receiver)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (l storeListener) Subscribe(ctx context.Context, topic string, ear driver.R
 	return h, nil
 }
 
-// enterRow returns when all that is heard is in the row.
+// enterRow returns when all topics of this store's receivers are in the row.
 func (l storeListener) enterRow(ctx context.Context) error {
 	s := l.s
 	s.mu.Lock()
@@ -52,11 +52,11 @@ func (l storeListener) enterRow(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("%w: can't listen for what is told: %w", driver.ErrUnavailable, err)
+		return fmt.Errorf("%w: can't listen for what is published: %w", driver.ErrUnavailable, err)
 	}
 	done := make(chan error, 1)
 	select {
-	case s.hears <- done:
+	case s.subscribes <- done:
 	case <-s.ctx.Done():
 		return errClosed()
 	case <-ctx.Done():
@@ -79,11 +79,11 @@ func errClosed() error { return fmt.Errorf("%w: it is closed", driver.ErrUnavail
 
 // Publish implements driver.Listener.
 func (l storeListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
-	return telling.Tell(ctx, l.s.ears, l, topic, data, one)
+	return pubsub.Publish(ctx, l.s.receivers, l, topic, data, one)
 }
 
-// Peers implements telling.Transport. It reads the rows afresh, because a listener may have come a moment ago.
-func (l storeListener) Peers(ctx context.Context, topic string) ([]telling.Peer, func(), error) {
+// Peers implements pubsub.Transport. It reads the rows afresh, because a listener may have come a moment ago.
+func (l storeListener) Peers(ctx context.Context, topic string) ([]pubsub.Peer, func(), error) {
 	s := l.s
 	began := s.bells.now()
 	rows, own, err := s.rows(ctx)
@@ -96,22 +96,22 @@ func (l storeListener) Peers(ctx context.Context, topic string) ([]telling.Peer,
 	o := &s.others
 	o.mu.Lock()
 	rows = judge(rows, o.list, began, time.Now(), s.pace)
-	var list []telling.Peer
+	var list []pubsub.Peer
 	for _, l := range rows {
-		if l.hears(topic) {
+		if l.subscribes(topic) {
 			list = append(list, &peer{s, l})
 		}
 	}
 	open := len(list) == 0 || s.open()
 	o.mu.Unlock()
 	if !open {
-		return nil, func() {}, fmt.Errorf("%w: no socket to tell others", driver.ErrUnavailable)
+		return nil, func() {}, fmt.Errorf("%w: no socket by which to reach others", driver.ErrUnavailable)
 	}
 	s.asks.begin(s, rows, len(list) > 0)
 	return list, func() {}, nil
 }
 
-// A peer implements telling.Peer.
+// A peer implements pubsub.Peer.
 type peer struct {
 	s *store
 	l listener
@@ -126,8 +126,8 @@ func (p *peer) String() string {
 	return strings.Join(all, " or ")
 }
 
-// Call implements telling.Peer. It repeats the request until it is answered.
-func (p *peer) Call(ctx context.Context, r telling.Request) (int, error) {
+// Call implements pubsub.Peer. It repeats the request until it is answered.
+func (p *peer) Call(ctx context.Context, r pubsub.Request) (int, error) {
 	a := &p.s.asks
 	answers, hurry := a.add(r.ID, p.l, p.s.bells.now())
 	defer a.remove(r.ID)
@@ -142,7 +142,7 @@ func (p *peer) Call(ctx context.Context, r telling.Request) (int, error) {
 		sent := p.s.post(p.l, try, ring{request: &r})
 		p.s.others.mu.Unlock()
 		if !sent && try == 0 {
-			return 0, fmt.Errorf("%w: none of its addresses can be reached", telling.ErrGone)
+			return 0, fmt.Errorf("%w: none of its addresses can be reached", pubsub.ErrGone)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -153,7 +153,7 @@ func (p *peer) Call(ctx context.Context, r telling.Request) (int, error) {
 		case <-ctx.Done():
 			timer.Stop()
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) && a.unanswered(p.l.id, p.s.bells.now()) {
-				return 0, fmt.Errorf("%w: %w", telling.ErrUnreached, context.Cause(ctx))
+				return 0, fmt.Errorf("%w: %w", pubsub.ErrUnreached, context.Cause(ctx))
 			}
 			return 0, context.Cause(ctx)
 		case <-timer.C:
@@ -169,7 +169,7 @@ type asks struct {
 	mu      sync.Mutex
 	reading bool
 	closed  bool
-	waiting map[telling.ID]*ask
+	waiting map[pubsub.ID]*ask
 	silent  map[string]time.Duration // when listeners last had the full time and didn't answer, by the IDs of their rows
 	reached map[string]bool          // listeners that have answered at some time, likewise
 }
@@ -209,12 +209,12 @@ func (a *asks) close() {
 }
 
 // add adds a request. hurry means that the listener has been silent lately.
-func (a *asks) add(id telling.ID, l listener, now time.Duration) (answers <-chan int, hurry bool) {
+func (a *asks) add(id pubsub.ID, l listener, now time.Duration) (answers <-chan int, hurry bool) {
 	x := &ask{l.Key, make(chan int, 1)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.waiting == nil {
-		a.waiting = map[telling.ID]*ask{}
+		a.waiting = map[pubsub.ID]*ask{}
 	}
 	a.waiting[id] = x
 	since, silent := a.silent[l.id]
@@ -225,7 +225,7 @@ func (a *asks) add(id telling.ID, l listener, now time.Duration) (answers <-chan
 	return x.answers, silent
 }
 
-func (a *asks) remove(id telling.ID) {
+func (a *asks) remove(id pubsub.ID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.waiting, id)
@@ -254,7 +254,7 @@ func (a *asks) unanswered(id string, now time.Duration) (never bool) {
 }
 
 // key returns the key of the listener that a request went to.
-func (a *asks) key(id telling.ID) []byte {
+func (a *asks) key(id pubsub.ID) []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if x := a.waiting[id]; x != nil {
@@ -290,8 +290,8 @@ func (a *asks) read(s *store) {
 	}
 }
 
-// answer answers a telling, unless too many are being answered.
-func (s *store) answer(conn *net.UDPConn, from netip.AddrPort, key []byte, desk *telling.Desk, slots chan struct{}, r telling.Request) {
+// answer answers a publication, unless too many are being answered.
+func (s *store) answer(conn *net.UDPConn, from netip.AddrPort, key []byte, desk *pubsub.Desk, slots chan struct{}, r pubsub.Request) {
 	select {
 	case slots <- struct{}{}:
 	default:

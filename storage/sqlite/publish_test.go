@@ -13,8 +13,9 @@ import (
 
 func takesOne([]byte, int) int { return 1 }
 
-// A Hearing is lost when its socket's file is removed, and when the store is closed. After a loss Hear works again.
-func TestHearingIsLost(t *testing.T) {
+// A Registration is lost when its socket's file is removed, and when the store is closed. After a loss Subscribe works
+// again.
+func TestRegistrationIsLost(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	a, err := Open(t.Context(), path)
@@ -22,7 +23,7 @@ func TestHearingIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openAt(t, path, "")
-	told := func() int {
+	published := func() int {
 		n, err := b.Listener().Publish(t.Context(), "topic", nil, false)
 		if err != nil {
 			t.Fatal(err)
@@ -33,15 +34,15 @@ func TestHearingIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "not told", func() bool { return told() == 1 })
-	names, err := filepath.Glob(path + "-wake/ear-*")
+	until(t, "not published", func() bool { return published() == 1 })
+	names, err := filepath.Glob(path + "-wake/receiver-*")
 	if len(names) != 1 || err != nil {
 		t.Fatalf("sockets %q, %v", names, err)
 	}
 	if err := os.Remove(names[0]); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the loss isn't told", func() bool {
+	until(t, "the loss isn't published", func() bool {
 		select {
 		case <-h.Lost():
 			return true
@@ -53,23 +54,23 @@ func TestHearingIsLost(t *testing.T) {
 	if h, err = a.Subscribe(t.Context(), "topic", takesOne); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "not told again", func() bool { return told() == 1 })
+	until(t, "not published again", func() bool { return published() == 1 })
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 	<-h.Lost()
 	if _, err := a.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Hear after Close: error %v", err)
+		t.Errorf("Subscribe after Close: error %v", err)
 	}
 	if _, err := a.Publish(t.Context(), "topic", nil, true); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Tell after Close: error %v", err)
+		t.Errorf("Publish after Close: error %v", err)
 	}
-	if n := told(); n != 0 {
-		t.Errorf("told to %d stores after Close", n)
+	if n := published(); n != 0 {
+		t.Errorf("published to %d stores after Close", n)
 	}
 }
 
-// A Hearing that begins after the socket's file is gone isn't lost, and those before it are.
+// A Registration that begins after the socket's file is gone isn't lost, and those before it are.
 func TestHearFindsTheSocketGone(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -89,10 +90,10 @@ func TestHearFindsTheSocketGone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if isLost(h) || before != nil && !isLost(before) {
-			t.Fatalf("Hearing %d: lost %v; want only the one before it lost", i+1, isLost(h))
+			t.Fatalf("Registration %d: lost %v; want only the one before it lost", i+1, isLost(h))
 		}
 		before = h
-		names, err := filepath.Glob(path + "-wake/ear-*")
+		names, err := filepath.Glob(path + "-wake/receiver-*")
 		if len(names) != 1 || err != nil {
 			t.Fatalf("sockets %q, %v", names, err)
 		}
@@ -102,8 +103,8 @@ func TestHearFindsTheSocketGone(t *testing.T) {
 	}
 }
 
-// A store with wake=off tells its own ears alone, without a file, also under virtual time.
-func TestTellWithoutWake(t *testing.T) {
+// A store with wake=off publishes to its own receivers alone, without a file, also under virtual time.
+func TestPublishWithoutWake(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +115,7 @@ func TestTellWithoutWake(t *testing.T) {
 		for s, want := range map[*store]int{a: 1, b: 0} {
 			for _, one := range []bool{true, false} {
 				if n, err := s.Listener().Publish(t.Context(), "topic", nil, one); n != want || err != nil {
-					t.Errorf("heard by %d, error %v; want %d", n, err, want)
+					t.Errorf("received by %d, error %v; want %d", n, err, want)
 				}
 			}
 		}
@@ -124,7 +125,7 @@ func TestTellWithoutWake(t *testing.T) {
 	}
 }
 
-// Without its folder a store hears nothing and says so. It still tells its own ears, if it can.
+// Without its folder a store refuses subscriptions and says so. It still publishes to its own receivers, if it can.
 func TestHearWithoutTheFolder(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
@@ -133,9 +134,9 @@ func TestHearWithoutTheFolder(t *testing.T) {
 	}
 	s := openAt(t, path, "").Listener()
 	if _, err := s.Subscribe(t.Context(), "topic", takesOne); !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Hear: error %v", err)
+		t.Errorf("Subscribe: error %v", err)
 	}
 	if n, err := s.Publish(t.Context(), "topic", nil, true); n != 0 || !errors.Is(err, storage.ErrUnavailable) {
-		t.Errorf("Tell: %d, error %v", n, err)
+		t.Errorf("Publish: %d, error %v", n, err)
 	}
 }

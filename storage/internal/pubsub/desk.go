@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// remember is how long at least a desk knows what it has given. A teller repeats a request within GiveLimit.
+	// remember is how long at least a desk knows what it has given. A publisher repeats a request within GiveLimit.
 	remember = 5 * time.Second
 
 	// A desk keeps that many IDs however old they are, because this process may have been stopped for long.
@@ -19,7 +19,7 @@ const (
 
 // A Desk answers the requests of other stores. It gives nothing twice, however often a request comes.
 type Desk struct {
-	Ears *Ears
+	Receivers *Receivers
 
 	mu    sync.Mutex
 	given map[ID]*given
@@ -38,7 +38,7 @@ type given struct {
 // Answer returns the count for the answer to a request. ok is false if there is none.
 func (d *Desk) Answer(ctx context.Context, r Request) (n int, ok bool) {
 	if r.Kind == Ask {
-		n, _ = d.Ears.Call(ctx, r) // an ear that hangs takes nothing
+		n, _ = d.Receivers.Call(ctx, r) // a receiver that hangs takes nothing
 		return n, true
 	}
 	g, first := d.note(r.ID)
@@ -46,7 +46,7 @@ func (d *Desk) Answer(ctx context.Context, r Request) (n int, ok bool) {
 	case g == nil:
 		return 0, true
 	case first:
-		n, err := d.Ears.Call(ctx, r)
+		n, err := d.Receivers.Call(ctx, r)
 		g.n, g.ok = n, err == nil || r.Kind == GiveAll
 		close(g.done)
 	}

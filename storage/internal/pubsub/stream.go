@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// idleLimit is how long a teller may keep a connection without a request.
+	// idleLimit is how long a publisher may keep a connection without a request.
 	idleLimit = 5 * time.Second
 
 	// writeLimit is how long it may leave an answer unread.

@@ -1,4 +1,4 @@
-package telling
+package pubsub
 
 import (
 	"bytes"
@@ -20,15 +20,15 @@ func TestRepeatedRequestIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for _, kind := range []Kind{GiveOne, GiveAll} {
-			var e Ears
+			var e Receivers
 			b := &basket{room: 1000}
 			slow := time.Second
-			hear(t, &e, "topic", func(data []byte, most int) int {
+			subscribe(t, &e, "topic", func(data []byte, most int) int {
 				time.Sleep(slow)
 				slow = 0
-				return b.ear(data, min(most, 3))
+				return b.receiver(data, min(most, 3))
 			})
-			d := &Desk{Ears: &e}
+			d := &Desk{Receivers: &e}
 			answer := func() int {
 				n, ok := d.Answer(t.Context(), Request{Kind: kind, ID: ID{1}, Topic: "topic"})
 				if !ok {
@@ -54,10 +54,10 @@ func TestRepeatedRequestIsGivenOnce(t *testing.T) {
 func TestDeskIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var e Ears
+		var e Receivers
 		b := &basket{room: driver.Everyone}
-		hear(t, &e, "topic", func(data []byte, most int) int { return b.ear(data, most) })
-		d := &Desk{Ears: &e}
+		subscribe(t, &e, "topic", func(data []byte, most int) int { return b.receiver(data, most) })
+		d := &Desk{Receivers: &e}
 		give := func(i int) int {
 			r := Request{Kind: GiveOne, Topic: "topic"}
 			binary.BigEndian.PutUint32(r.ID[:], uint32(i))
@@ -86,11 +86,11 @@ func TestDeskIsBounded(t *testing.T) {
 func TestNoAnswerForAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var e Ears
+		var e Receivers
 		over := make(chan struct{})
 		defer close(over)
-		hear(t, &e, "topic", func([]byte, int) int { <-over; return 1 })
-		d := &Desk{Ears: &e}
+		subscribe(t, &e, "topic", func([]byte, int) int { <-over; return 1 })
+		d := &Desk{Receivers: &e}
 		for range 2 {
 			if n, ok := d.Answer(t.Context(), Request{Kind: GiveOne, ID: ID{1}, Topic: "topic"}); ok {
 				t.Errorf("answer %d", n)
@@ -105,9 +105,9 @@ func TestNoAnswerForAnUnknownOutcome(t *testing.T) {
 // A stream that the other side has closed for being idle is opened again.
 func TestIdleStreamIsOpenedAgain(t *testing.T) {
 	t.Parallel()
-	var e Ears
+	var e Receivers
 	b := &basket{room: 10}
-	hear(t, &e, "topic", b.ear)
+	subscribe(t, &e, "topic", b.receiver)
 	p := remote(t, &e)
 	if n, err := p.Call(t.Context(), Request{Kind: Ask, Topic: "topic"}); n != 10 || err != nil {
 		t.Fatalf("asked: %d, %v", n, err)
@@ -180,8 +180,8 @@ func frame(r Request) []byte {
 // A stream that brings no request is closed, and harms nobody.
 func TestHostileStreams(t *testing.T) {
 	t.Parallel()
-	var e Ears
-	hear(t, &e, "topic", func([]byte, int) int { t.Error("an ear was called"); return 1 })
+	var e Receivers
+	subscribe(t, &e, "topic", func([]byte, int) int { t.Error("a receiver was called"); return 1 })
 	long := Request{Kind: Ask, Topic: strings.Repeat("t", maxTopic), Data: make([]byte, driver.MaxPublish)}
 	tooLong := long
 	tooLong.Data = make([]byte, driver.MaxPublish+1)
@@ -201,7 +201,7 @@ func TestHostileStreams(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			(&Desk{Ears: &e}).Serve(t.Context(), there)
+			(&Desk{Receivers: &e}).Serve(t.Context(), there)
 		}()
 		go here.Write(b)
 		if got, err := io.ReadAll(here); len(got) > 0 {
@@ -234,7 +234,7 @@ func FuzzStream(f *testing.F) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			(&Desk{Ears: new(Ears)}).Serve(t.Context(), there)
+			(&Desk{Receivers: new(Receivers)}).Serve(t.Context(), there)
 		}()
 		go io.Copy(io.Discard, here)
 		here.Write(b)
