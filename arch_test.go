@@ -2,6 +2,7 @@ package millrace_test
 
 import (
 	"maps"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -128,6 +129,23 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},
+	}
+}
+
+// A program carries only what its drivers need: package host links SQLite, and no other driver.
+func TestHostLinksSQLiteAlone(t *testing.T) {
+	t.Parallel()
+	out, err := exec.Command("go", "list", "-deps", "./host").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pkg := range strings.Fields(string(out)) {
+		if strings.HasPrefix(pkg, module+"/storage/azure") || strings.HasPrefix(pkg, "github.com/Azure/") {
+			t.Errorf("host links %s", pkg)
+		}
+	}
+	if !strings.Contains(string(out), module+"/storage/sqlite\n") {
+		t.Error("host doesn't link storage/sqlite, so it can open nothing")
 	}
 }
 

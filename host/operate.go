@@ -18,7 +18,7 @@ type Rebuild struct {
 
 // operate runs a verb of the operator's.
 func operate(ctx context.Context, x Process, p Program) int {
-	tool := operator.Program{Command: x.Command, Store: "data/" + p.Name + ".db", Settings: p.Name, Routes: p.Routes, Alias: p.Alias, Rebuild: map[string]operator.Rebuild{}}
+	tool := operator.Program{Command: x.Command, Store: "data/" + p.Name + ".db", Settings: p.Name, Drivers: p.drivers(), Routes: p.Routes, Alias: p.Alias, Rebuild: map[string]operator.Rebuild{}}
 	for view, r := range p.Rebuild {
 		tool.Rebuild[view] = operator.Rebuild(r)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -35,6 +36,13 @@ type Program struct {
 
 	// Version is the version of the program. Defaults to that of the build: the module's version, or the revision.
 	Version string
+
+	// Drivers are the kinds of store that -store may name beside a SQLite file, a line for each kind:
+	//
+	//	Drivers: storage.Drivers{azure.Driver},
+	//
+	// A program links what its drivers need, such as the SDK of a cloud, and nothing of other kinds. Defaults to none.
+	Drivers storage.Drivers
 
 	// Routes returns where messages go. Defaults to none; then the program has neither a web nor a worker.
 	Routes func() (*channel.Routes, error)
@@ -99,7 +107,15 @@ func (p *Program) check() error {
 	if p.Routes == nil && (p.Register != nil || p.Web != nil) {
 		faults = append(faults, errors.New("host: Program.Routes is nil; Register and Web need the routes of their messages"))
 	}
+	if err := p.drivers().Check(); err != nil {
+		faults = append(faults, fmt.Errorf("host: Program.Drivers: %w", err))
+	}
 	return errors.Join(faults...)
+}
+
+// drivers are the kinds of store that the program can open.
+func (p *Program) drivers() storage.Drivers {
+	return append(storage.Drivers{sqlite.Driver}, p.Drivers...)
 }
 
 // version returns the program's version, "devel" when nothing tells it.

@@ -61,7 +61,7 @@ type service struct {
 func serve(ctx context.Context, x Process, p Program, verb string, args []string) int {
 	s := &service{Program: p, process: x, command: x.Command, stdout: x.Stdout}
 	flags := boot.NewFlags(strings.TrimSpace(x.Command+" "+verb), p.about(x.Command), x.Getenv)
-	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db"), boot.AddPrices(flags)
+	s.settings, s.prices = boot.AddSettings(flags, "data/"+p.Name+".db", p.drivers()), boot.AddPrices(flags)
 	admin := "127.0.0.1:9090"
 	if verb != "worker" && p.Web != nil {
 		admin = off

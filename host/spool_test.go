@@ -17,14 +17,17 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
 )
 
 // renting is a program that takes commands.
 func renting() host.Program {
 	return host.Program{
-		Name:   "rents",
-		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[rent]("rents")) },
-		Web:    func(a *host.App) (http.Handler, error) { return host.Accept[rent](a, nil), nil },
+		Name:    "rents",
+		Drivers: storage.Drivers{azure.Driver},
+		Routes:  func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[rent]("rents")) },
+		Web:     func(a *host.App) (http.Handler, error) { return host.Accept[rent](a, nil), nil },
 	}
 }
 

@@ -81,7 +81,7 @@ func withFile(ctx context.Context, path string, do func(file string, local *stor
 	case info.Size() == 0:
 		return nil // the driver would make a database of it
 	}
-	local, err := sqlite.ExistingSpool(slog.New(slog.DiscardHandler))(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.OpenSpool(ctx, "sqlite:"+file+"?wake=off", slog.New(slog.DiscardHandler), true)
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}

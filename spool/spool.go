@@ -135,7 +135,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 	if err != nil {
 		return nil, fmt.Errorf("spool: %w", err)
 	}
-	local, err := sqlite.ForSpool(cfg.Logger)(ctx, "sqlite:"+file+"?wake=off")
+	local, err := sqlite.OpenSpool(ctx, "sqlite:"+file+"?wake=off", cfg.Logger, false)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("spool: %w", err), lock.close())
 	}

@@ -102,7 +102,7 @@ func channelsOver(t *testing.T, s *storage.Store, r *channel.Routes) *channel.Ch
 // openLocal opens the file of the spool as Open does, without the lock.
 func (w *world) openLocal() *storage.Store {
 	w.t.Helper()
-	local, err := sqlite.ForSpool(slog.New(slog.DiscardHandler))(w.t.Context(), w.path+"?wake=off&sync=normal")
+	local, err := sqlite.OpenSpool(w.t.Context(), w.path+"?wake=off&sync=normal", slog.New(slog.DiscardHandler), false)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -14,28 +14,51 @@ import (
 func TestOpenNamesTheSchemeOnly(t *testing.T) {
 	t.Parallel()
 	drivers := storage.Drivers{
-		"good": func(_ context.Context, rest string) (*storage.Store, error) { return nil, nil },
-		"bad":  func(_ context.Context, rest string) (*storage.Store, error) { return nil, fs.ErrPermission },
+		{Scheme: "good", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) { return nil, nil }},
+		{Scheme: "bad", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) {
+			return nil, fs.ErrPermission
+		}},
 	}
-	if _, err := drivers.Open(t.Context(), "good:anything"); err != nil {
+	if _, err := drivers.Open(t.Context(), "good:anything", storage.OpenConfig{}); err != nil {
 		t.Errorf("good: got %v, want nil", err)
 	}
-	_, err := drivers.Open(t.Context(), "bad:AccountKey=secret")
+	_, err := drivers.Open(t.Context(), "bad:AccountKey=secret", storage.OpenConfig{})
 	var e *storage.Error
 	if !errors.As(err, &e) || e.Op != "open" || !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("bad: got %v, want a *storage.Error that wraps the cause", err)
 	}
 	for _, url := range []string{"bad:AccountKey=secret", "secret", "secret:x", "", ":secret", `"bad:AccountKey=secret"`, `'secret`} {
-		if _, err := drivers.Open(t.Context(), url); err == nil || strings.Contains(err.Error(), "secret") {
+		if _, err := drivers.Open(t.Context(), url, storage.OpenConfig{}); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: got %v, want an error without the URL's text", url, err)
 		}
 	}
-	if _, err := drivers.Open(t.Context(), "other:x"); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "bad:…, good:…") {
+	if _, err := drivers.Open(t.Context(), "other:x", storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "bad:…, good:…") {
 		t.Errorf("unknown scheme: got %v, want the known ones named", err)
 	}
+	if _, err := drivers.Open(t.Context(), "azure://acct", storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "Add storage/azure.Driver") {
+		t.Errorf("a driver that the program doesn't link: got %v, want the line that adds it", err)
+	}
 	for _, url := range []string{`"good:x"`, `'good:x'`, `"`} { // as some readers of files of variables leave it
-		if _, err := drivers.Open(t.Context(), url); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "the URL is in quotes") {
+		if _, err := drivers.Open(t.Context(), url, storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "the URL is in quotes") {
 			t.Errorf("%s: got %v, want the quotes named", url, err)
+		}
+	}
+}
+
+func TestDriversAreChecked(t *testing.T) {
+	t.Parallel()
+	open := func(context.Context, string, storage.OpenConfig) (*storage.Store, error) { return nil, nil }
+	for want, d := range map[string]storage.Drivers{
+		"a driver's scheme is \"\"":       {{Open: open}},
+		"a driver's scheme is \"My:\"":    {{Scheme: "My:", Open: open}},
+		"the driver of x: has no Open":    {{Scheme: "x"}},
+		"two drivers have the scheme two": {{Scheme: "two", Open: open}, {Scheme: "one", Open: open}, {Scheme: "two", Open: open}},
+	} {
+		if err := d.Check(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if _, err := d.Open(t.Context(), "x:y", storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("opening: got %v, want %q", err, want)
 		}
 	}
 }
@@ -99,14 +122,14 @@ func FuzzCheckKey(f *testing.F) {
 }
 
 func FuzzOpen(f *testing.F) {
-	drivers := storage.Drivers{"good": func(_ context.Context, rest string) (*storage.Store, error) {
+	drivers := storage.Drivers{{Scheme: "good", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) {
 		return nil, errors.New("refused")
-	}}
+	}}}
 	for _, s := range []string{"good:x", "good", ":", "", "GOOD:x", "good:\x00", "a b:c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, url string) {
-		_, err := drivers.Open(t.Context(), url)
+		_, err := drivers.Open(t.Context(), url, storage.OpenConfig{})
 		var e *storage.Error
 		if !errors.As(err, &e) {
 			t.Errorf("%q: got %v, want a *storage.Error", url, err)

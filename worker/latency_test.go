@@ -118,7 +118,7 @@ func TestLatencySender(t *testing.T) {
 
 func newNoopsAt(tb testing.TB, url string) *noops {
 	tb.Helper()
-	s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(context.Background(), url)
+	s, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(context.Background(), url, storage.OpenConfig{})
 	if err != nil {
 		tb.Fatal(err)
 	}

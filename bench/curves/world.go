@@ -95,7 +95,7 @@ var quiet = slog.New(slog.DiscardHandler)
 
 // open opens a store as the sample's programs do, and registers the plan's handlers.
 func open(ctx context.Context, url string, p plan) (*world, error) {
-	opened, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, url)
+	opened, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, url, storage.OpenConfig{})
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,15 @@
 // published. A program's own binary has the same verbs.
 package main
 
-import "github.com/millrace-go/millrace/host"
+import (
+	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+)
 
 func main() {
-	host.Main(host.Program{Name: "millrace", About: "The operator's command line for the store of any program. It can be used while workers run."})
+	host.Main(host.Program{
+		Name: "millrace", About: "The operator's command line for the store of any program. It can be used while workers run.",
+		Drivers: storage.Drivers{azure.Driver},
+	})
 }

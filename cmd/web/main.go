@@ -7,10 +7,13 @@ package main
 import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations/app"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
 )
 
 func main() {
 	p := app.Program()
+	p.Drivers = storage.Drivers{azure.Driver} // beside a SQLite file
 	p.About = `The web side of the reservations sample. It takes reservations and shows their results.
 Start as many as you like on one store.`
 	host.Main(p)

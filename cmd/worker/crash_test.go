@@ -176,7 +176,7 @@ func openSample(t *testing.T, at place) (*storage.Store, *channel.Channels) {
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		url = "sqlite:" + filepath.Join(at.dir, file)
 	}
-	store, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(t.Context(), url)
+	store, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(t.Context(), url, storage.OpenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,10 +5,13 @@ package main
 import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/sample/reservations/app"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
 )
 
 func main() {
 	p := app.Program()
+	p.Drivers = storage.Drivers{azure.Driver} // beside a SQLite file
 	p.Web = nil // otherwise the worker needs the verb
 	p.About = `A worker of the reservations sample. It decides reservations, keeps the views and sends the mails.
 Start as many as you like on one store, each with an -admin address of its own.`

@@ -27,7 +27,7 @@ const (
 )
 
 func openURL(ctx context.Context, url string) (*storage.Store, error) {
-	return storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, url)
+	return storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, url, storage.OpenConfig{})
 }
 
 // child is the program of another process: many goroutines put rows whose keys are numbers, until it is killed. It

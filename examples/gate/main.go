@@ -29,6 +29,8 @@ import (
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/worker"
 	"github.com/millrace-go/millrace/worker/gated"
 )
@@ -59,7 +61,8 @@ func program() host.Program {
 		Name: "gate",
 		About: "Workers that wait at a gate and then go at once. gate alone starts eight of them; gate prepare and gate result\n" +
 			"are for those that you start yourself.",
-		Routes: routes,
+		Routes:  routes,
+		Drivers: storage.Drivers{azure.Driver},
 		Flags: func(f *host.Flags) {
 			h.name = f.String("name", strconv.Itoa(os.Getpid()), "the `NAME` of this worker in the table")
 		},

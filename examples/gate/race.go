@@ -37,7 +37,7 @@ func master(verb string, args []string) (err error) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	store, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, *url)
+	store, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, *url, storage.OpenConfig{})
 	if err != nil {
 		return err
 	}

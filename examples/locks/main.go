@@ -68,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 
 	var stores []*storage.Store
 	for _, url := range strings.Split(urls, ",") {
-		s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, url)
+		s, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, url, storage.OpenConfig{})
 		switch {
 		case err == nil:
 			defer func() { _ = s.Close() }() // a file that was taken away can't be closed well

@@ -179,7 +179,7 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (verdict
 	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}
-	store, err := storage.Drivers{sqliteStore: sqlite.Open, azureStore: azure.Open}.Open(ctx, w.storeURL)
+	store, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, w.storeURL, storage.OpenConfig{})
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -40,6 +41,11 @@ func (e *ServiceError) Error() string {
 }
 
 func (e *ServiceError) Unwrap() error { return e.cause }
+
+// Public implements driver.PublicError.
+func (e *ServiceError) Public() string {
+	return fmt.Sprintf("%d %s", e.Status, cmp.Or(e.Code, http.StatusText(e.Status)))
+}
 
 // kind returns the port's kind for an answer. Operations that know it better don't use it.
 func (e *ServiceError) kind() error {

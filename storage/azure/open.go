@@ -59,8 +59,18 @@ type store struct {
 	closed atomic.Bool
 }
 
-// Open is a storage.Driver; the package comment describes the text after "azure:". It makes no request: a wrong key
-// or a missing role shows at the first call.
+// Driver opens the places that URLs with "azure:" name; see the package comment.
+var Driver = storage.Driver{
+	Scheme: "azure",
+	Usage: "azure://ACCOUNT?prefix=NAME is a storage account, with the identity of the program. azure:?prefix=NAME is one with the " +
+		"connection string in " + EnvConnectionString + ". azure:UseDevelopmentStorage=true is Azurite on this machine.",
+	Open: func(ctx context.Context, rest string, _ storage.OpenConfig) (*storage.Store, error) {
+		return Open(ctx, rest)
+	},
+}
+
+// Open opens a place; the package comment describes the text after "azure:". It makes no request: a wrong key or a
+// missing role shows at the first call.
 func Open(ctx context.Context, rest string) (*storage.Store, error) {
 	s, err := open(ctx, rest, nil)
 	if err != nil {

@@ -441,7 +441,7 @@ func TestForgedAnswers(t *testing.T) {
 
 // openRinging opens a store that doesn't ring, and puts a doorbell over it.
 func openRinging(ctx context.Context, url string) (*Doorbell, error) {
-	s, err := storage.Drivers{"sqlite": sqlite.Open, "azure": azure.Open}.Open(ctx, url)
+	s, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, url, storage.OpenConfig{})
 	if err != nil {
 		return nil, err
 	}

@@ -69,3 +69,12 @@ func (e *StaleError) Is(target error) bool { return target == ErrReceiptStale }
 func LostRace(err error) bool {
 	return errors.Is(err, ErrPrecondition) || errors.Is(err, ErrExists)
 }
+
+// A PublicError is an error of an engine or a service that can say what is wrong to everybody. Drivers let it be found
+// with errors.As. It is optional.
+type PublicError interface {
+	error
+
+	// Public is the cause in some words, without an address, a path, an account or a key: "503 ServerBusy".
+	Public() string
+}

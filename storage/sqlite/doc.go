@@ -19,7 +19,7 @@
 // A file that root makes there is given to the database's owner. A store that can't use PATH-wake logs that once and
 // works without it.
 //
-// A spool is such a file with another mark (ForSpool). Neither is opened as the other.
+// A spool is such a file with another mark (OpenSpool). Neither is opened as the other.
 //
 // # How it works
 //

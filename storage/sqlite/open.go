@@ -2,7 +2,12 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -51,43 +56,57 @@ type store struct {
 	closeErr error
 }
 
-// Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. It is a
-// storage.Driver, so "sqlite:" may be left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...".
-// A missing file is made, for this user only, and so are missing folders. A file that isn't this package's is
-// refused; nothing in it is changed and nothing is left beside it. The store logs to slog.Default.
+// Driver opens the files that URLs with "sqlite:" name; see [Open]. With Existing it refuses a file that is missing or
+// empty, and a file whose schema is older than its own: brought up, the programs whose store it is could not open the
+// file any more.
+var Driver = storage.Driver{Scheme: "sqlite", Usage: "sqlite:PATH is a file.", Open: openConfigured}
+
+func openConfigured(ctx context.Context, url string, cfg storage.OpenConfig) (*storage.Store, error) {
+	if !cfg.Existing {
+		return openURL(ctx, url, cfg.Logger, storeSchema)
+	}
+	if err := isMade(url); err != nil {
+		return nil, fail("open", "sqlite store", err)
+	}
+	return openURL(ctx, url, cfg.Logger, kept(storeSchema))
+}
+
+// isMade reports why nobody can have made the store that a URL names. Whatever else is wrong shows at the opening.
+func isMade(url string) error {
+	path, err := File(url)
+	if err != nil {
+		return nil
+	}
+	full, err := filepath.Abs(path)
+	if err != nil {
+		full = path
+	}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("file %s does not exist; the program whose store it is creates it at its first start", storage.Quote(full))
+	case err == nil && info.Mode().IsRegular() && info.Size() == 0:
+		return fmt.Errorf("file %s is empty; the program whose store it is creates the store in it at its first start", storage.Quote(full))
+	}
+	return nil
+}
+
+// Open opens the file that a store URL names, such as "sqlite:data/app.db"; see the package comment. "sqlite:" may be
+// left out. A file whose name begins with "sqlite:" is opened as "./sqlite:...". A missing file is made, for this user
+// only, and so are missing folders. A file that isn't this package's is refused; nothing in it is changed and nothing
+// is left beside it. The store logs warnings about the file and the folder beside it, and what ends a warning, to
+// slog.Default.
 func Open(ctx context.Context, url string) (*storage.Store, error) {
 	return openURL(ctx, url, slog.Default(), storeSchema)
 }
 
-// WithLogger returns [Open] for stores that log to log. They log warnings about the file and the folder beside it, and
-// what ends a warning.
-func WithLogger(log *slog.Logger) storage.Driver {
-	return func(ctx context.Context, url string) (*storage.Store, error) {
-		return openURL(ctx, url, log, storeSchema)
+// OpenSpool is [Open] for the files of package spool, which log to log. It refuses the file of a store, as Open refuses
+// the file of a spool. With existing it refuses a file of an older schema, as [Driver] does.
+func OpenSpool(ctx context.Context, url string, log *slog.Logger, existing bool) (*storage.Store, error) {
+	schema := spoolSchema
+	if existing {
+		schema = kept(schema)
 	}
-}
-
-// ForSpool is [WithLogger] for the files of package spool. It refuses the file of a store, as the others refuse that of
-// a spool.
-func ForSpool(log *slog.Logger) storage.Driver {
-	return func(ctx context.Context, url string) (*storage.Store, error) {
-		return openURL(ctx, url, log, spoolSchema)
-	}
-}
-
-// Existing is [WithLogger] for a command that works on the store of other programs. It refuses a file whose schema is
-// older than its own: brought up, those programs could not open the file any more.
-func Existing(log *slog.Logger) storage.Driver {
-	return func(ctx context.Context, url string) (*storage.Store, error) {
-		return openURL(ctx, url, log, kept(storeSchema))
-	}
-}
-
-// ExistingSpool is [Existing] for the files of package spool.
-func ExistingSpool(log *slog.Logger) storage.Driver {
-	return func(ctx context.Context, url string) (*storage.Store, error) {
-		return openURL(ctx, url, log, kept(spoolSchema))
-	}
+	return openURL(ctx, url, log, schema)
 }
 
 func kept(schema engine.Schema) engine.Schema {

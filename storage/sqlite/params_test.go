@@ -120,8 +120,10 @@ func TestOpenTakesWhatItRecommends(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	a := openAt(t, path, "")
 	for url, open := range map[string]func(context.Context, string) (*storage.Store, error){
-		"sqlite:" + path:               Open,
-		"sqlite:" + path + "?":         storage.Drivers{"sqlite": Open}.Open,
+		"sqlite:" + path: Open,
+		"sqlite:" + path + "?": func(ctx context.Context, url string) (*storage.Store, error) {
+			return storage.Drivers{Driver}.Open(ctx, url, storage.OpenConfig{})
+		},
 		path + "?wake=off":             Open,
 		"sqlite:" + path + "?wake=off": Open,
 	} {

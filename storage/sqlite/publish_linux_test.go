@@ -101,7 +101,7 @@ func TestHearerIsKilled(t *testing.T) {
 	list[0].kill()
 	publishEach(t, s, "rest", 2)
 	publishOne(t, s, "one")
-	if names, err := filepath.Glob(path + "-wake/receiver-*"); len(names) != 2 || err != nil {
+	if names, err := filepath.Glob(path + "-wake/ear-*"); len(names) != 2 || err != nil {
 		t.Errorf("sockets %q, %v; want those of the living", names, err)
 	}
 }

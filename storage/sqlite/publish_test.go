@@ -35,7 +35,7 @@ func TestRegistrationIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "not published", func() bool { return published() == 1 })
-	names, err := filepath.Glob(path + "-wake/receiver-*")
+	names, err := filepath.Glob(path + "-wake/ear-*")
 	if len(names) != 1 || err != nil {
 		t.Fatalf("sockets %q, %v", names, err)
 	}
@@ -93,7 +93,7 @@ func TestHearFindsTheSocketGone(t *testing.T) {
 			t.Fatalf("Registration %d: lost %v; want only the one before it lost", i+1, isLost(h))
 		}
 		before = h
-		names, err := filepath.Glob(path + "-wake/receiver-*")
+		names, err := filepath.Glob(path + "-wake/ear-*")
 		if len(names) != 1 || err != nil {
 			t.Fatalf("sockets %q, %v", names, err)
 		}

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,10 +76,18 @@ func TestUpgradeFromFirstSchema(t *testing.T) {
 // file any more.
 func TestExistingLeavesTheSchema(t *testing.T) {
 	t.Parallel()
+	quiet := slog.New(slog.DiscardHandler)
 	for name, c := range map[string]struct {
-		id             int
-		keep, bringsUp func(*slog.Logger) storage.Driver
-	}{"a store": {applicationID, Existing, WithLogger}, "a spool": {spoolID, ExistingSpool, ForSpool}} {
+		id   int
+		open func(ctx context.Context, url string, existing bool) (*storage.Store, error)
+	}{
+		"a store": {applicationID, func(ctx context.Context, url string, existing bool) (*storage.Store, error) {
+			return Driver.Open(ctx, url, storage.OpenConfig{Logger: quiet, Existing: existing})
+		}},
+		"a spool": {spoolID, func(ctx context.Context, url string, existing bool) (*storage.Store, error) {
+			return OpenSpool(ctx, url, quiet, existing)
+		}},
+	} {
 		path := filepath.Join(t.TempDir(), "test.db")
 		scratch(t, path, append(append([]string{"PRAGMA journal_mode = WAL"}, migrations[0]...), fmt.Sprintf("PRAGMA application_id = %d", c.id), "PRAGMA user_version = 1")...)
 		version := func() int64 {
@@ -92,23 +102,43 @@ func TestExistingLeavesTheSchema(t *testing.T) {
 			}
 			return n
 		}
-		_, err := c.keep(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off")
+		_, err := c.open(t.Context(), path+"?wake=off", true)
 		wantError(t, err, storage.ErrUnsupported, "schema version 1", "of their version")
 		if got := version(); got != 1 {
 			t.Errorf("%s: the file has schema version %d, want 1 as before", name, got)
 		}
-		s, err := c.bringsUp(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off")
+		s, err := c.open(t.Context(), path+"?wake=off", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if s, err = c.keep(slog.New(slog.DiscardHandler))(t.Context(), path+"?wake=off"); err != nil {
+		if s, err = c.open(t.Context(), path+"?wake=off", true); err != nil {
 			t.Fatalf("%s with the newest schema: %v", name, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A command on the store of other programs makes no empty store from a mistyped name.
+func TestExistingMakesNothing(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	missing, empty := filepath.Join(folder, "missing.db"), filepath.Join(folder, "empty.db")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{missing: "does not exist", empty: "is empty"} {
+		_, err := storage.Drivers{Driver}.Open(t.Context(), "sqlite:"+path, storage.OpenConfig{Existing: true})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v; want an error with %q and the path", path, err, want)
+		}
+	}
+	files, err := os.ReadDir(folder)
+	if err != nil || len(files) != 1 {
+		t.Errorf("the folder has %v, %v; want the empty file alone", files, err)
 	}
 }

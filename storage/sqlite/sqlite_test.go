@@ -163,7 +163,7 @@ func TestWithLogger(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	s, err := WithLogger(slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), path)
+	s, err := Driver.Open(t.Context(), path, storage.OpenConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestAProcessStopsWithinATransaction(t *testing.T) {
 	name := fmt.Sprintf("process %d ", p.cmd.Process.Pid)
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		opened, err := WithLogger(slog.New(slog.NewTextHandler(&log, nil)))(t.Context(), path+"?wake=off")
+		opened, err := Driver.Open(t.Context(), path+"?wake=off", storage.OpenConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

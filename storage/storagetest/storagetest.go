@@ -52,7 +52,7 @@ type Config struct {
 
 // Driver is the Config of a driver that keeps its laws across openings. fresh returns a new place each time, and
 // the driver can open a place any number of times.
-func Driver(open storage.Driver, fresh func(t *testing.T) string) Config {
+func Driver(open func(ctx context.Context, place string) (*storage.Store, error), fresh func(t *testing.T) string) Config {
 	var places sync.Map // *storage.Store → string
 	at := func(t *testing.T, place string) *storage.Store {
 		t.Helper()

@@ -159,7 +159,7 @@ func TestFlagsHideSecrets(t *testing.T) {
 		{"-smtp smtp://u:hunter2@h"}, {"-smtpsmtp://u:hunter2@h?from=a"}, {"---smtp=smtp://u:hunter2@h"}, {"-open", "smtp://u:hunter2@h"},
 	} {
 		f := boot.NewFlags("test", "", env())
-		boot.AddSettings(f, "data/test.db")
+		boot.AddSettings(f, "data/test.db", storage.Drivers{sqlite.Driver})
 		f.Bool("open", true, "open")
 		if err := f.Parse(args); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%q: got %v, want an error without it", args, err)
@@ -474,7 +474,7 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	settings := func(args ...string) boot.Settings {
 		f := boot.NewFlags("test", "", env())
-		s := boot.AddSettings(f, "data/test.db")
+		s := boot.AddSettings(f, "data/test.db", storage.Drivers{sqlite.Driver})
 		if err := f.Parse(args); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package boot
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,9 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
-	"github.com/millrace-go/millrace/storage/sqlite"
+	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const (
@@ -136,18 +134,15 @@ func (r *readiness) check() error {
 // everybody who sees its pages. The log has the whole error.
 func cause(err error) string {
 	var (
-		service *azure.ServiceError
-		engine  *sqlite.Error
-		system  syscall.Errno
-		name    *net.DNSError
+		public driver.PublicError
+		system syscall.Errno
+		name   *net.DNSError
 	)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", readyTimeout)
-	case errors.As(err, &service):
-		return fmt.Sprintf("%d %s", service.Status, cmp.Or(service.Code, http.StatusText(service.Status)))
-	case errors.As(err, &engine):
-		return engine.Message
+	case errors.As(err, &public):
+		return public.Public()
 	case errors.As(err, &system):
 		return system.Error()
 	case errors.As(err, &name):

@@ -10,29 +10,29 @@ import (
 
 	"github.com/millrace-go/millrace/ops/cost"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // Settings name the store and how programs wake one another.
-type Settings struct{ store, doorbell, doorbellAddress *string }
+type Settings struct {
+	drivers                          storage.Drivers
+	store, doorbell, doorbellAddress *string
+}
 
 // AddSettings defines the flags of every program that opens a store. file is the store when nothing names another one.
-func AddSettings(f *Flags, file string) Settings {
+func AddSettings(f *Flags, file string, drivers storage.Drivers) Settings {
+	usage := []string{"the `URL` of the store; all programs of one system use the same."}
+	for _, d := range drivers {
+		usage = append(usage, d.Usage)
+	}
 	return Settings{
-		store: f.String("store", "sqlite:"+file, "the `URL` of the store; all programs of one system use the same. sqlite:PATH is a file.\n"+
-			"azure://ACCOUNT?prefix=NAME is a storage account, with the identity of the program. azure:?prefix=NAME is one with the\n"+
-			"connection string in "+azure.EnvConnectionString+". azure:UseDevelopmentStorage=true is Azurite on this machine"),
+		drivers: drivers,
+		store:   f.String("store", "sqlite:"+file, strings.Join(usage, "\n")),
 		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS`, IP:PORT, at which other programs wake an idle worker when the store is in the cloud. "+
 			"Port 0\ntakes a free port. "+off+" disables it: then workers poll, at least every 30 seconds. No effect on SQLite, which wakes workers\nitself"),
 		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, separated by commas, if they are not this\nmachine's own. No effect on SQLite"),
 	}
-}
-
-// Drivers are the kinds of store that the programs know. Stores log to log.
-func Drivers(log *slog.Logger) storage.Drivers {
-	return storage.Drivers{"sqlite": sqlite.WithLogger(log), "azure": azure.Open}
 }
 
 // off as an address means none.
@@ -41,11 +41,27 @@ const off = "off"
 // OpenStore opens the store that the settings name, with a doorbell if the store has none of its own. rings is nil
 // without a doorbell.
 func (s Settings) OpenStore(ctx context.Context, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
-	return s.open(ctx, Drivers(log), log)
+	return s.open(ctx, storage.OpenConfig{Logger: log})
 }
 
-func (s Settings) open(ctx context.Context, drivers storage.Drivers, log *slog.Logger) (store *storage.Store, rings func() doorbell.Counts, err error) {
-	cfg := doorbell.Config{Logger: log}
+// OpenExisting is OpenStore for a command on the store of other programs; see storage.OpenConfig.
+func (s Settings) OpenExisting(ctx context.Context, log *slog.Logger) (*storage.Store, error) {
+	store, _, err := s.open(ctx, storage.OpenConfig{Logger: log, Existing: true})
+	return store, err
+}
+
+// File returns the path of a store in a file. It returns "" for any other store, and for a path that the driver
+// refuses.
+func (s Settings) File() string {
+	if !strings.HasPrefix(*s.store, "sqlite:") {
+		return ""
+	}
+	file, _ := sqlite.File(*s.store) // opening the store tells the error
+	return file
+}
+
+func (s Settings) open(ctx context.Context, how storage.OpenConfig) (store *storage.Store, rings func() doorbell.Counts, err error) {
+	cfg := doorbell.Config{Logger: how.Logger}
 	if *s.doorbell != off {
 		cfg.Listen = *s.doorbell
 	}
@@ -55,7 +71,7 @@ func (s Settings) open(ctx context.Context, drivers storage.Drivers, log *slog.L
 	if err := errors.Join(badFlag("doorbell", doorbell.Config{Listen: cfg.Listen}.Check()), badFlag("doorbell-address", doorbell.Config{Advertise: cfg.Advertise}.Check())); err != nil {
 		return nil, nil, err
 	}
-	store, err = drivers.Open(ctx, *s.store)
+	store, err = s.drivers.Open(ctx, *s.store, how)
 	if errors.Is(err, storage.ErrInvalid) {
 		return nil, nil, badFlag("store", err)
 	}

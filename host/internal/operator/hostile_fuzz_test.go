@@ -24,7 +24,7 @@ type desk struct {
 
 func newDesk(t testing.TB) *desk {
 	t.Helper()
-	store, err := boot.Drivers(slog.New(slog.DiscardHandler)).Open(context.WithoutCancel(t.Context()), "sqlite:"+filepath.Join(t.TempDir(), "r.db")+"?sync=normal&wake=off")
+	store, err := drivers.Open(context.WithoutCancel(t.Context()), "sqlite:"+filepath.Join(t.TempDir(), "r.db")+"?sync=normal&wake=off", storage.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

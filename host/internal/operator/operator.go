@@ -26,6 +26,8 @@ type Program struct {
 	Command string // as people type it. Defaults to "millrace".
 	Store   string // the file of the store when nothing names one. Defaults to data/millrace.db.
 
+	Drivers storage.Drivers // the kinds of store that -store may name
+
 	Settings string // the name of the program's live settings, for a command line that names none; may be empty
 
 	Routes   func() (*channel.Routes, error) // nil: the binary has no program's code
@@ -191,7 +193,7 @@ func stopped(ctx context.Context, err error) error {
 // of the programs.
 func (c *call) open(ctx context.Context, p boot.Process) error {
 	flags := boot.NewFlags(c.Command, "", p.Getenv)
-	place := boot.AddSettings(flags, c.Store)
+	place := boot.AddSettings(flags, c.Store, c.Drivers)
 	var given []string
 	if c.options.store != "" {
 		given = []string{"-store=" + c.options.store}

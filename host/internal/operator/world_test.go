@@ -24,6 +24,8 @@ import (
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -46,9 +48,9 @@ func TestMain(m *testing.M) {
 // programs are what the binary can be: the sample, or the command millrace, which has no program's code.
 func programs() map[string]Program {
 	return map[string]Program{
-		"millrace": {},
+		"millrace": {Drivers: drivers},
 		"sample": {
-			Routes: reservations.Routes, Alias: reservations.Alias,
+			Drivers: drivers, Routes: reservations.Routes, Alias: reservations.Alias,
 			Register: func(h *handlers.Registry) error {
 				reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil)
 				return nil
@@ -77,6 +79,9 @@ type world struct {
 }
 
 // newWorld makes a world in a file, or in the store of url.
+// drivers are those of the command millrace.
+var drivers = storage.Drivers{sqlite.Driver, azure.Driver}
+
 func newWorld(t *testing.T, url string) *world {
 	t.Helper()
 	w := &world{dir: t.TempDir(), url: url}
@@ -84,7 +89,7 @@ func newWorld(t *testing.T, url string) *world {
 		w.url = "sqlite:" + filepath.Join(w.dir, "r.db")
 	}
 	var err error
-	if w.store, err = boot.Drivers(slog.New(slog.DiscardHandler)).Open(t.Context(), w.url); err != nil {
+	if w.store, err = drivers.Open(t.Context(), w.url, storage.OpenConfig{Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.store.Close() })

@@ -21,6 +21,9 @@ type Error struct {
 	Errno   syscall.Errno // the operating system's error behind it, 0 if none is known
 }
 
+// Public implements driver.PublicError.
+func (e *Error) Public() string { return e.Message }
+
 func (e *Error) Error() string {
 	if e.Errno != 0 {
 		return fmt.Sprintf("sqlite: %s (code %d): %v", e.Message, e.Code, e.Errno)

@@ -305,7 +305,7 @@ func TestSocketFails(t *testing.T) {
 	if _, err := s.Dial(ended, s.Names[0]); err == nil {
 		t.Error("a connection after the end of the context")
 	}
-	if _, err := s.Dial(t.Context(), "receiver-nobody"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Dial(t.Context(), "ear-nobody"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nobody's socket: error %v", err)
 	}
 }
