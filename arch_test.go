@@ -24,7 +24,7 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/wire", "internal/tracing/tracingtest"}
-	framework := []string{"ops/cost", "throttle", "guard", "settings", "worker", "worker/active", "worker/gated", "worker/paused", "worker/optional", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
+	framework := []string{"ops/cost", "throttle", "guard", "settings", "worker", "worker/limiters", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
@@ -74,11 +74,8 @@ func house() []floor {
 		{pkg: "views", may: []string{"internal/lru", "internal/seldom", "internal/wire", "handlers", "values", "channel", "storage"}, vendor: true, why: "views are projections, registered as handlers; they don't know who runs them", tests: world},
 		{pkg: "views/viewstest", may: []string{"views", "handlers", "values", "channel", "storage", "storage/storagetest"}, vendor: true, why: "it helps users test their projections; it knows what projections know"},
 		{pkg: "ops/catalog", may: []string{"handlers", "channel", "internal/wire", "internal/jsonform", "storage"}, why: "it describes what a registry handles; it doesn't know who runs the handlers, nor who reads the description", tests: world},
-		{pkg: "worker", may: []string{"internal/right", "handlers", "values", "channel", "internal/wire", "internal/tracing", "storage", "storage/inbox", "poison", "internal/wall"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/active", "coord/keylock"}, world...)},
-		{pkg: "worker/gated", may: []string{"worker", "coord/gate", "storage"}, why: "it holds a queue behind a gate; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
-		{pkg: "worker/paused", may: []string{"worker", "coord/pause", "storage", "internal/metrics"}, vendor: true, why: "it holds the queues that an operator has paused; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
-		{pkg: "worker/optional", may: []string{"worker", "throttle"}, why: "it holds the queues that may wait while a program leaves out work; the worker doesn't know of it", tests: append([]string{"channel", "handlers", "storage"}, world...)},
-		{pkg: "worker/active", may: []string{"worker", "coord/members", "storage"}, why: "it lets members of a group take turns; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
+		{pkg: "worker", may: []string{"internal/right", "handlers", "values", "channel", "internal/wire", "internal/tracing", "storage", "storage/inbox", "poison", "internal/wall"}, vendor: true, why: "the host runs handlers of any kind; it knows no view, no driver, no sample, and none of the turns that it takes", tests: append([]string{"views", "worker/limiters", "coord/keylock"}, world...)},
+		{pkg: "worker/limiters", may: []string{"worker", "coord/gate", "coord/pause", "coord/members", "throttle", "storage", "internal/metrics"}, vendor: true, why: "it holds queues by what it is told elsewhere; the worker doesn't know of it", tests: append([]string{"channel", "handlers"}, world...)},
 		{pkg: "guard", may: []string{"internal/right", "worker", "handlers", "internal/wire", "internal/lru", "internal/storecall", "internal/metrics", "coord/limit", "storage", "internal/contain"}, vendor: true, why: "it judges the calls of any service, and sets a worker's turn by that; the worker doesn't know of it", tests: append([]string{"channel", "process", "millracetest"}, world...)},
 		{pkg: "process/internal/flow", may: []string{"channel", "internal/wire", "internal/contain"}, vendor: true, why: "it is the pure part of processes: it knows messages, and neither stores nor handlers", tests: []string{"internal/jsonform"}},
 		{pkg: "process", may: []string{"internal/right", "process/internal/flow", "handlers", "values", "channel", "internal/wire", "internal/jsonform", "internal/metrics", "internal/lru", "storage", "internal/contain"}, vendor: true, why: "a plan is a handler of many kinds over a collection; it doesn't know who runs the handlers", tests: append([]string{"millracetest", "worker", "poison", "schedule"}, world...)},
@@ -125,7 +122,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/":               {"internal/tracing, internal/tracing/tracingtest, channel, handlers, host", "spans are made in one place; the others name its interfaces"},
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
-		"github.com/prometheus/":             {"worker, worker/paused, guard, ops/cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
+		"github.com/prometheus/":             {"worker, worker/limiters, guard, ops/cost, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
 		"github.com/santhosh-tekuri/":        {"host/internal/operator", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},
 		"github.com/netresearch/go-cron":     {"schedule", "crontab expressions are read in one place"},
@@ -218,11 +215,11 @@ func TestTheTableRefuses(t *testing.T) {
 		{pkg: "worker", imported: module + "/handlers", want: true},
 		{pkg: "worker", imported: module + "/views"},
 		{pkg: "worker", imported: module + "/coord/members"},
-		{pkg: "worker", imported: module + "/worker/active"},
+		{pkg: "worker", imported: module + "/worker/limiters"},
 		{pkg: "worker", imported: module + "/pulse"},
 		{pkg: "pulse", imported: module + "/worker", want: true},
 		{pkg: "pulse", imported: module + "/host"},
-		{pkg: "worker/active", imported: module + "/coord/members", want: true},
+		{pkg: "worker/limiters", imported: module + "/coord/members", want: true},
 		{pkg: "worker", imported: module + "/storage/sqlite"},
 		{pkg: "worker", imported: module + "/storage/sqlite", test: true, want: true},
 		{pkg: "worker", imported: module + "/sample/reservations", test: true},

@@ -37,7 +37,7 @@
 //     When a fold hangs, the others are handed back. Reactions run alone.
 //   - Messages that take turns ([OneAtATime], [ReactInOrder]) run one after the other for each key, in all processes;
 //     see package coord/keylock. So a limit for each key can be kept in memory while one worker consumes the queue
-//     (worker/active): no other process spends it.
+//     (limiters.Workers of package worker/limiters): no other process spends it.
 //   - The answer of a [Reply] is sent in the unit of work that ends its message: both happen or neither, as far as the
 //     store is atomic. The effect outside comes before.
 //

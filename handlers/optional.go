@@ -13,7 +13,7 @@ const mostOptional = 3
 
 // Optional says that the messages of a queue may wait while the program leaves out work: from a level of 1, 2 or 3 on.
 // The queue isn't consumed then. Its messages wait in it, and nothing is lost. Package host does that for the level in
-// the program's live settings, and package worker/optional for any other.
+// the program's live settings, and package worker/limiters for any other.
 //
 //	handlers.React(r, "recommendations", recommend)
 //	handlers.Optional(r, "recommendations", 1)

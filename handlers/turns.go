@@ -28,7 +28,7 @@ import (
 //   - Messages of a key that a worker has in hand run in the order in which they arrived. A message that failed
 //     keeps its place: the others wait until it is done, or in the poison queue. A message that is handed back
 //     because another worker has the turn, or whose worker died, may be overtaken. Where that matters, let one
-//     worker consume the queue (worker/active), or use [ReactInOrder].
+//     worker consume the queue (limiters.Workers), or use [ReactInOrder].
 //   - A message that waits spends no attempt, and costs no other key anything.
 //   - [Turns] says what a message does to its key when it goes to the poison queue. Sent back from there, it takes its
 //     turn as any other.

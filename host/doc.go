@@ -65,9 +65,9 @@
 //     handlers take long. Azure Storage doesn't tell what is being handled; there the workers' last pulses do, which
 //     are a minute old.
 //   - at most a message for each handler, and at most -active; at least 1 while something waits or is being handled.
-//     A Limiter of the queue that bounds its workers, such as that of package worker/active, isn't known here: the
-//     answer may be higher, and the workers beyond that stand by. So give the autoscaler the same number as its
-//     maximum, or use -active in place of the Limiter.
+//     A Limiter of the queue that bounds its workers, such as limiters.Workers of package worker/limiters, isn't known
+//     here: the answer may be higher, and the workers beyond that stand by. So give the autoscaler the same number as
+//     its maximum, or use -active in place of the Limiter.
 //   - 0 while the queue is paused by hand, or waits by its level, once nothing of it is being handled.
 //   - 1 while the service of its guard ([Program].Guards) is away for all processes, or for the one that
 //     is asked: a worker finds out when it is back.
@@ -90,10 +90,10 @@
 //   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.
-//   - A worker consumes no queue that an operator has paused, whatever the queue's own limiter; see package
-//     worker/paused.
-//   - A queue of handlers.Optional waits while the level in the settings is at its own or above; see package
-//     worker/optional.
+//   - A worker consumes no queue that an operator has paused, whatever the queue's own limiter; see
+//     limiters.Pauses.
+//   - A queue of handlers.Optional waits while the level in the settings is at its own or above; see
+//     limiters.Level.
 //   - A change of settings that the program can't use is refused before anything of it applies. If it was forced, the
 //     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
 //   - A number of a guard that the settings name holds in the place of the program's own. When it is taken out, the

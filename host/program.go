@@ -76,7 +76,7 @@ type Program struct {
 	// Worker is how the worker works, with settings for single queues in Queues. Defaults to the zero Config, with the
 	// program's logger and metrics. The flag -concurrency wins over its Concurrency, and a queue's setting in [Live]
 	// over all. The flag -active applies to the queues that have no Limiter here; worker.Limiters() stands for
-	// "always". No queue is consumed that an operator has paused, whatever its Limiter; see package worker/paused.
+	// "always". No queue is consumed that an operator has paused, whatever its Limiter; see package worker/limiters.
 	Worker worker.Config
 
 	// Spool is how the web keeps messages while the store is away, where -spool names a file; see package spool.

@@ -29,9 +29,7 @@ import (
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
-	"github.com/millrace-go/millrace/worker/optional"
-	"github.com/millrace-go/millrace/worker/paused"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // off as an address means none.
@@ -293,7 +291,7 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 	cfg := s.workerConfig(a, registry.Queues())
 	for name, q := range cfg.Queues {
 		if from := handlers.OptionalFrom(registry, name); from > 0 {
-			q.Limiter = worker.Limiters(q.Limiter, optional.From(a.Level, from))
+			q.Limiter = worker.Limiters(q.Limiter, limiters.Level(a.Level, from))
 			cfg.Queues[name] = q
 		}
 	}
@@ -338,7 +336,7 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 	if cfg.Queues == nil {
 		cfg.Queues = map[string]worker.QueueConfig{}
 	}
-	byHand := paused.ByHand(paused.Config{Metrics: cfg.Metrics, Logger: cfg.Logger})
+	byHand := limiters.Pauses(limiters.PausesConfig{Metrics: cfg.Metrics, Logger: cfg.Logger})
 	for _, q := range queues {
 		one, limiters := cfg.Queues[q], []worker.OpenLimiter{byHand}
 		if limiter := s.limiter(one); limiter != nil {
@@ -360,7 +358,7 @@ func (s *service) workerConfig(a *App, queues []string) worker.Config {
 // none.
 func (s *service) limiter(q worker.QueueConfig) worker.OpenLimiter {
 	if q.Limiter == nil && *s.active > 0 {
-		return active.Workers(*s.active)
+		return limiters.Workers(*s.active)
 	}
 	return q.Limiter
 }

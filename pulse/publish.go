@@ -35,7 +35,7 @@ type Config struct {
 	Every time.Duration
 
 	// WaitsFrom returns, for a queue that the worker leaves out at its program's level, the level from which it does, and
-	// 0 for any other queue; see package worker/optional. Defaults to none.
+	// 0 for any other queue; see package worker/limiters. Defaults to none.
 	WaitsFrom func(queue string) int
 
 	// Logger gets the lines about a store that fails. Defaults to slog.Default().

@@ -19,7 +19,7 @@ const MostLevel = 3
 //		return page // without recommendations
 //	}
 //
-// Package worker/optional lets a queue wait.
+// Package worker/limiters lets a queue wait.
 type Level struct {
 	now atomic.Int32
 

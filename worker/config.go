@@ -103,8 +103,8 @@ type QueueConfig struct {
 	Reserve Reserve
 
 	// Limiter opens what says whether, and within which limits, this worker may take messages off the queue: for
-	// example active.Workers(2) of package worker/active. [Limiters] combines several. Defaults to always, within the
-	// limits above.
+	// example limiters.Workers(2) of package worker/limiters. [Limiters] combines several. Defaults to always, within
+	// the limits above.
 	Limiter OpenLimiter
 }
 

@@ -10,7 +10,7 @@
 //
 //	worker.Config{Queues: map[string]worker.QueueConfig{
 //		"mails":  {Concurrency: 500},                           // handlers that wait
-//		"orders": {Concurrency: 4, Limiter: active.Workers(1)},    // one worker at a time; see package worker/active
+//		"orders": {Concurrency: 4, Limiter: limiters.Workers(1)},    // one worker at a time; see package limiters
 //		"bills":  {Limiter: worker.Limiters(officeHours, liveLimits)}, // the user's own
 //	}}
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 type Mail struct{ To string }
@@ -40,7 +40,7 @@ func Example() {
 
 	w, err := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
 		"mails":  {Concurrency: 500},
-		"counts": {Concurrency: 4, MaxInHand: 100, Limiter: active.Workers(1)},
+		"counts": {Concurrency: 4, MaxInHand: 100, Limiter: limiters.Workers(1)},
 	}})
 	fmt.Println(err) // else all that is wrong with the registry and the Config
 	stopped := make(chan error)

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // A sharer is a worker's process: its handlers, and its link to the store, which can be cut.
@@ -35,7 +35,7 @@ func newSharer(t *testing.T, s *storage.Store, name string, consumers int, handl
 
 // activeJobs lets n workers consume the jobs at a time.
 func activeJobs(n int) map[string]worker.QueueConfig {
-	return map[string]worker.QueueConfig{"jobs": {Limiter: active.Workers(n)}}
+	return map[string]worker.QueueConfig{"jobs": {Limiter: limiters.Workers(n)}}
 }
 
 func nothing(context.Context, job) error { return nil }
@@ -52,7 +52,7 @@ func consumers(t *testing.T, all []*sharer, before []int) (who []int) {
 	return who
 }
 
-// As many workers consume a queue as active.Workers says. Others follow them when they stop, or die.
+// As many workers consume a queue as limiters.Workers says. Others follow them when they stop, or die.
 func TestSharedQueue(t *testing.T) {
 	for _, most := range []int{1, 2} {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // childVar makes this program a child process. A line on its standard input tells it to begin, and the end of the
@@ -103,7 +103,7 @@ func (s *workerSpec) run(ctx context.Context, begin <-chan struct{}, say func(sa
 	before := w.counted.counts()
 	cfg := worker.Config{Concurrency: s.Concurrency, MaxInHand: s.MaxInHand, Logger: quiet}
 	if s.Alone {
-		cfg.Queues = map[string]worker.QueueConfig{s.Plan.queue(): {Limiter: active.Workers(1)}}
+		cfg.Queues = map[string]worker.QueueConfig{s.Plan.queue(): {Limiter: limiters.Workers(1)}}
 	}
 	var last int64
 	var said, changed time.Time

@@ -12,7 +12,7 @@ import (
 func main() {
 	p := app.Program()
 	p.Drivers = storage.Drivers{azure.Driver} // beside a SQLite file
-	p.Web = nil // otherwise the worker needs the verb
+	p.Web = nil                               // otherwise the worker needs the verb
 	p.About = `A worker of the reservations sample. It decides reservations, keeps the views and sends the mails.
 Start as many as you like on one store, each with an -admin address of its own.`
 	host.Main(p)

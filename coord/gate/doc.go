@@ -12,7 +12,7 @@
 //	err = g.OpenAt(ctx, start, gate.Note{})
 //	err = g.Close(ctx, gate.Note{})
 //
-// Package worker/gated holds a worker's queue behind a gate.
+// Package worker/limiters holds a worker's queue behind a gate.
 //
 // # How it works
 //

@@ -6,7 +6,7 @@
 //	all, err := pauses.List(ctx)
 //	for all := range pauses.Watch(ctx) { … } // the pauses in force, now and after each change
 //
-// An operator does it by "millrace queues pause". Package worker/paused keeps workers from consuming a paused queue.
+// An operator does it by "millrace queues pause". Package worker/limiters keeps workers from consuming a paused queue.
 //
 // # How it works
 //

@@ -32,7 +32,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/gated"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // start is the name of the gate.
@@ -69,7 +69,7 @@ func program() host.Program {
 		Start:    h.getReady,
 		Register: func(r *handlers.Registry) error { handlers.React(r, "jobs", h.number); return nil },
 		// A worker that holds few jobs leaves some to the others.
-		Worker: worker.Config{Concurrency: 8, MaxInHand: 8, Queues: map[string]worker.QueueConfig{"jobs": {Limiter: gated.Behind(start)}}},
+		Worker: worker.Config{Concurrency: 8, MaxInHand: 8, Queues: map[string]worker.QueueConfig{"jobs": {Limiter: limiters.Gate(start)}}},
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // Keep keeps a worker running until ctx ends: when a process ends, another one takes its place. start registers the
@@ -61,7 +61,7 @@ func (p *Process) live(ctx context.Context, h *handlers.Registry, own map[string
 			c.PollInterval = interval
 		}
 		if consumers > 0 && c.Limiter == nil {
-			c.Limiter = active.Workers(consumers)
+			c.Limiter = limiters.Workers(consumers)
 		}
 		queues[q] = c
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/active"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // A scenario is one run.
@@ -184,7 +184,7 @@ func (w *world) work(ctx context.Context, process int) {
 		cfg := w.config
 		cfg.Name, cfg.Logger = fmt.Sprintf("worker%d", process), log
 		if w.single {
-			one := worker.QueueConfig{Limiter: active.Workers(1)}
+			one := worker.QueueConfig{Limiter: limiters.Workers(1)}
 			cfg.Queues = map[string]worker.QueueConfig{w.shards[i].commands: one}
 			if w.scenario.work == 0 {
 				cfg.Queues[w.shards[i].events] = one

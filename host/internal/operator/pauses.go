@@ -53,7 +53,7 @@ func queueVerbs(many int) []*verb {
 			words: func(c *call, _ int) []string { return slices.Sorted(maps.Keys(c.known.queues)) },
 			more: "Workers take no more messages off the queues: at once where the store rings, else within half a minute. Handlers that run are\n" +
 				"finished. Messages can be sent, and wait. It holds until queues resume, or for the time of -for or -until, also over restarts.\n" +
-				"A queue that is paused already gets the new time and note. Workers of package host obey; others need package worker/paused.",
+				"A queue that is paused already gets the new time and note. Workers of package host obey; others need package worker/limiters.",
 			flags: func(set *flag.FlagSet, o *options) {
 				noteFlags(set, o)
 				set.Func("for", "pause them for this `TIME`: 90s, 30m or 12h, for example, up to 3650 days", func(s string) (err error) {

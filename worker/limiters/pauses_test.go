@@ -1,4 +1,4 @@
-package paused_test
+package limiters_test
 
 import (
 	"context"
@@ -20,16 +20,12 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/paused"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
-type job struct{}
-
-func (job) Kind() channel.Kind { return "test.job.v1" }
-
-// A lab is a queue of jobs that can be paused, and a worker that consumes it. Its limiter may use another connection to
-// the store than the worker.
-type lab struct {
+// A pauseLab is a queue of jobs that can be paused, and a worker that consumes it. Its limiter may use another
+// connection to the store than the worker.
+type pauseLab struct {
 	*worldtest.World
 	operator *pause.Pauses
 	log      *worldtest.Log
@@ -40,9 +36,9 @@ type lab struct {
 	conn     *storage.Store
 }
 
-func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
+func newPauseLab(t *testing.T, s *storage.Store, conn *storage.Store) *pauseLab {
 	t.Helper()
-	l := &lab{log: worldtest.NewLog(), metrics: prometheus.NewRegistry(), done: make(chan struct{}), conn: conn}
+	l := &pauseLab{log: worldtest.NewLog(), metrics: prometheus.NewRegistry(), done: make(chan struct{}), conn: conn}
 	var err error
 	if l.operator, err = pause.New(s, pause.Config{}); err != nil {
 		t.Fatal(err)
@@ -63,8 +59,8 @@ func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
 }
 
 // start starts a worker.
-func (l *lab) start() (stop func() error) {
-	byHand := paused.ByHand(paused.Config{Metrics: l.metrics})
+func (l *pauseLab) start() (stop func() error) {
+	byHand := limiters.Pauses(limiters.PausesConfig{Metrics: l.metrics})
 	open := func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		c.Store = l.conn
 		return byHand(ctx, c)
@@ -73,14 +69,14 @@ func (l *lab) start() (stop func() error) {
 }
 
 // hold pauses the queue of jobs; a length of 0 is without an end.
-func (l *lab) hold(t *testing.T, length time.Duration) {
+func (l *pauseLab) hold(t *testing.T, length time.Duration) {
 	t.Helper()
 	if err := l.operator.Pause(t.Context(), []string{"jobs"}, length, pause.Note{By: "ada", Why: "no mail server"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l *lab) resume(t *testing.T) {
+func (l *pauseLab) resume(t *testing.T) {
 	t.Helper()
 	if err := l.operator.Resume(t.Context(), "jobs"); err != nil {
 		t.Fatal(err)
@@ -88,7 +84,7 @@ func (l *lab) resume(t *testing.T) {
 }
 
 // wantBegun fails the test unless so many handlers have begun after d.
-func (l *lab) wantBegun(t *testing.T, when string, d time.Duration, want int64) {
+func (l *pauseLab) wantBegun(t *testing.T, when string, d time.Duration, want int64) {
 	t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
@@ -102,7 +98,7 @@ func TestLawAPausedQueueIsNotAsked(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
 		counted := storagetest.Intercept(s, calls.Hook)
-		l := newLab(t, counted, counted)
+		l := newPauseLab(t, counted, counted)
 		l.start()
 		worldtest.Send(l.World, make([]job, 20)...)
 		l.wantBegun(t, "before", time.Minute, 2)
@@ -131,17 +127,10 @@ func TestLawAPausedQueueIsNotAsked(t *testing.T) {
 	})
 }
 
-// inBubble runs a test in virtual time.
-func inBubble(t *testing.T, test func(t *testing.T, s *storage.Store)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, worldtest.OpenStore(t, worldtest.Virtual)) })
-}
-
 // A worker that starts takes nothing off a queue that was paused before.
 func TestLawAPauseHoldsOverRestarts(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, s)
+		l := newPauseLab(t, s, s)
 		close(l.done)
 		worldtest.Send(l.World, job{})
 		l.hold(t, 0)
@@ -161,7 +150,7 @@ func TestLawAPauseHoldsOverRestarts(t *testing.T) {
 // A pause with a length ends by itself, while the worker runs and while none does.
 func TestLawAPauseEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, s)
+		l := newPauseLab(t, s, s)
 		close(l.done)
 		stop := l.start()
 		time.Sleep(time.Minute)
@@ -199,7 +188,7 @@ func TestLawTheStoreAwayChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
-		l := newLab(t, s, link.Store)
+		l := newPauseLab(t, s, link.Store)
 		close(l.done)
 		l.start()
 		worldtest.Send(l.World, job{})
@@ -226,7 +215,7 @@ func TestLawTheStoreAwayChangesNothing(t *testing.T) {
 // it.
 func TestLawAnUnreadableBlobChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, s)
+		l := newPauseLab(t, s, s)
 		close(l.done)
 		stop := l.start()
 		time.Sleep(time.Minute)
@@ -258,7 +247,7 @@ func TestOneWatchForAllQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		byHand := paused.ByHand(paused.Config{Logger: slog.New(slog.DiscardHandler)})
+		byHand := limiters.Pauses(limiters.PausesConfig{Logger: slog.New(slog.DiscardHandler)})
 		for range 2 {
 			var limiters []worker.Limiter
 			for i := range 8 {
@@ -305,7 +294,7 @@ func TestOtherQueuesDoNotMatter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limiter, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := limiters.Pauses(limiters.PausesConfig{})(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,22 +321,22 @@ func TestAWorkerThatCannotBeginToWatch(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
 	r.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "millrace_paused", Help: "Another one."}))
-	if _, err := paused.ByHand(paused.Config{Metrics: r})(t.Context(), worker.Consumer{}); err == nil {
+	if _, err := limiters.Pauses(limiters.PausesConfig{Metrics: r})(t.Context(), worker.Consumer{}); err == nil {
 		t.Error("it began without its metrics")
 	}
-	_, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
+	_, err := limiters.Pauses(limiters.PausesConfig{})(t.Context(), worker.Consumer{Queue: "jobs", Logger: slog.New(slog.DiscardHandler)})
 	worldtest.WantErr(t, err, storage.ErrInvalid)
 }
 
 // Leave gives up in time although the store hangs for good.
-func TestLeaveWhileTheStoreHangs(t *testing.T) {
+func TestPausesLeaveWhileTheStoreHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		over := make(chan struct{})
 		hanging := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, _ func() error) error {
 			<-over
 			return op.Fail(storage.ErrUnavailable)
 		})
-		limiter, err := paused.ByHand(paused.Config{})(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := limiters.Pauses(limiters.PausesConfig{})(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}

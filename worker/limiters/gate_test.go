@@ -1,4 +1,4 @@
-package gated_test
+package limiters_test
 
 import (
 	"context"
@@ -18,17 +18,13 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/gated"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
-const name = "start-order-processing"
+const gateName = "start-order-processing"
 
-type job struct{}
-
-func (job) Kind() channel.Kind { return "test.job.v1" }
-
-// A lab is a queue of jobs behind a gate, and a worker. Each handler runs until done has an element for it.
-type lab struct {
+// A gateLab is a queue of jobs behind a gate, and a worker. Each handler runs until done has an element for it.
+type gateLab struct {
 	*worldtest.World
 	gate    *gate.Gate // as an operator sees it
 	log     *worldtest.Log
@@ -38,10 +34,10 @@ type lab struct {
 	stop    func() error
 }
 
-// newLab starts a worker whose limiter uses another connection to the store than the worker, if there is one.
-func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
+// newGateLab starts a worker whose limiter uses another connection to the store than the worker, if there is one.
+func newGateLab(t *testing.T, s *storage.Store, conn *storage.Store) *gateLab {
 	t.Helper()
-	l := &lab{gate: gate.At(s, name), log: worldtest.NewLog(), done: make(chan struct{}, 1000)}
+	l := &gateLab{gate: gate.At(s, gateName), log: worldtest.NewLog(), done: make(chan struct{}, 1000)}
 	l.World = worldtest.NewBare(t, s, handlers.Config{Timeout: 24 * time.Hour}, channel.Command[job]("jobs"))
 	handlers.React(l.Registry, "jobs", func(ctx context.Context, _ job) error {
 		l.began.Add(1)
@@ -56,20 +52,20 @@ func newLab(t *testing.T, s *storage.Store, conn *storage.Store) *lab {
 	})
 	open := func(ctx context.Context, c worker.Consumer) (worker.Limiter, error) {
 		c.Store = conn
-		return gated.Behind(name)(ctx, c)
+		return limiters.Gate(gateName)(ctx, c)
 	}
 	l.stop = l.Start(worker.Config{Logger: slog.New(l.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 2, MaxInHand: 10, Limiter: open}}})
 	return l
 }
 
-func (l *lab) open(t *testing.T) {
+func (l *gateLab) open(t *testing.T) {
 	t.Helper()
 	if err := l.gate.Open(t.Context(), gate.Note{By: "ada", Why: "results are in"}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (l *lab) shut(t *testing.T) {
+func (l *gateLab) shut(t *testing.T) {
 	t.Helper()
 	if err := l.gate.Close(t.Context(), gate.Note{By: "ada"}); err != nil {
 		t.Fatal(err)
@@ -77,24 +73,18 @@ func (l *lab) shut(t *testing.T) {
 }
 
 // wantRunning fails the test unless so many handlers run after d.
-func (l *lab) wantRunning(t *testing.T, when string, d time.Duration, want int) {
+func (l *gateLab) wantRunning(t *testing.T, when string, d time.Duration, want int) {
 	t.Helper()
 	time.Sleep(d)
 	synctest.Wait()
 	worldtest.Want(t, "running "+when, int(l.running.Load()), want)
 }
 
-func inBubble(t *testing.T, test func(t *testing.T, s *storage.Store)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, worldtest.OpenStore(t, worldtest.Virtual)) })
-}
-
 // A queue is consumed while its gate is open. When the gate is closed, messages that run are finished, and those that
 // wait are handed back.
 func TestAQueueBehindAGate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, s)
+		l := newGateLab(t, s, s)
 		worldtest.Send(l.World, make([]job, 20)...)
 		l.wantRunning(t, "before the opening", time.Hour, 0)
 		if st, err := s.Queue("jobs").Stats(t.Context()); err != nil || st.Ready != 20 || st.InFlight != 0 {
@@ -112,18 +102,18 @@ func TestAQueueBehindAGate(t *testing.T) {
 		close(l.done)
 		l.WaitUntilIdle()
 		worldtest.Want(t, "begun in all", int(l.began.Load()), 20)
-		worldtest.Want(t, "lines", l.log.Count("INFO the gate of a queue is open", "gate="+name, "by=ada", "why=results are in")*10+l.log.Count("INFO the gate of a queue is closed", "worker="), 22)
+		worldtest.Want(t, "lines", l.log.Count("INFO the gate of a queue is open", "gate="+gateName, "by=ada", "why=results are in")*10+l.log.Count("INFO the gate of a queue is closed", "worker="), 22)
 	})
 }
 
 // A worker that starts later finds the gate open, and one that stops lets go of it.
 func TestAWorkerThatComesLater(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		if err := gate.At(s, name).Open(t.Context(), gate.Note{}); err != nil {
+		if err := gate.At(s, gateName).Open(t.Context(), gate.Note{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		l := newLab(t, s, s)
+		l := newGateLab(t, s, s)
 		worldtest.Send(l.World, job{})
 		l.wantRunning(t, "soon", 100*time.Millisecond, 1)
 		close(l.done)
@@ -132,7 +122,7 @@ func TestAWorkerThatComesLater(t *testing.T) {
 		if err := l.stop(); err != nil || time.Since(began) > time.Second {
 			t.Errorf("stopped with %v after %v", err, time.Since(began))
 		}
-		if heard, err := s.Publish(t.Context(), "gates", []byte(name), false); heard != 0 || err != nil {
+		if heard, err := s.Publish(t.Context(), "gates", []byte(gateName), false); heard != 0 || err != nil {
 			t.Errorf("%d still listen, %v", heard, err)
 		}
 	})
@@ -141,7 +131,7 @@ func TestAWorkerThatComesLater(t *testing.T) {
 // Where nothing rings, an opening is seen within a poll, and a closing within twelve.
 func TestWithoutRings(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, storagetest.Plain(s))
+		l := newGateLab(t, s, storagetest.Plain(s))
 		worldtest.Send(l.World, make([]job, 20)...)
 		l.wantRunning(t, "before the opening", time.Minute, 0)
 		l.open(t)
@@ -159,7 +149,7 @@ func TestAStoreThatFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		link := storagetest.NewLink(s)
 		link.Cut()
-		l := newLab(t, s, link.Store)
+		l := newGateLab(t, s, link.Store)
 		worldtest.Send(l.World, make([]job, 20)...)
 		l.open(t)
 		l.wantRunning(t, "before the gate was read", time.Hour, 0)
@@ -177,17 +167,17 @@ func TestAStoreThatFails(t *testing.T) {
 // A blob that is no gate pauses the queue until somebody mends it.
 func TestABlobThatIsNoGate(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
-		l := newLab(t, s, s)
+		l := newGateLab(t, s, s)
 		l.open(t)
 		time.Sleep(time.Minute)
-		if _, err := s.Blobs("gates").Put(t.Context(), name, []byte("x"), storage.Condition{}); err != nil {
+		if _, err := s.Blobs("gates").Put(t.Context(), gateName, []byte("x"), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		worldtest.Send(l.World, job{})
 		l.wantRunning(t, "behind a blob that is no gate", time.Hour, 0)
 		worldtest.Want(t, "lines", l.log.Count("ERROR the gate of a queue can't be used; the queue is paused", "not a gate"), 1)
-		if err := s.Blobs("gates").Delete(t.Context(), name, storage.Condition{}); err != nil {
+		if err := s.Blobs("gates").Delete(t.Context(), gateName, storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		l.open(t)
@@ -202,23 +192,23 @@ func TestABadName(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[job]("jobs"))
 		handlers.React(w.Registry, "jobs", func(context.Context, job) error { return nil })
-		stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Limiter: gated.Behind("a\nb")}}})
+		stop := w.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Limiter: limiters.Gate("a\nb")}}})
 		time.Sleep(time.Second)
-		if err := stop(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), `gated: gate: `) {
+		if err := stop(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), `limiters: gate: `) {
 			t.Errorf("the worker ended with %v", err)
 		}
 	})
 }
 
 // Leave gives up in time although the store hangs for good.
-func TestLeaveWhileTheStoreHangs(t *testing.T) {
+func TestGateLeavesWhileTheStoreHangs(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		over := make(chan struct{})
 		hanging := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, _ func() error) error {
 			<-over
 			return op.Fail(storage.ErrUnavailable)
 		})
-		limiter, err := gated.Behind(name)(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
+		limiter, err := limiters.Gate(gateName)(t.Context(), worker.Consumer{Store: hanging, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +227,7 @@ func TestLeaveWhileTheStoreHangs(t *testing.T) {
 func TestCost(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls
-		l := newLab(t, s, storagetest.Intercept(s, calls.Hook))
+		l := newGateLab(t, s, storagetest.Intercept(s, calls.Hook))
 		for state, want := range map[string][2]int{"closed": {1560, 1640}, "open": {125, 145}} {
 			if state == "open" {
 				l.open(t)

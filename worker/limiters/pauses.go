@@ -1,30 +1,4 @@
-// Package paused keeps workers from consuming the queues that an operator has paused.
-//
-//	pauses := paused.ByHand(paused.Config{}) // one for all queues of a process
-//	worker.Config{Queues: map[string]worker.QueueConfig{
-//		"mails":  {Limiter: pauses},
-//		"orders": {Limiter: worker.Limiters(pauses, active.Workers(1))},
-//	}}
-//
-// Programs of package host have it for each queue, without configuration. An operator pauses a queue by "millrace
-// queues pause", and a program by package coord/pause.
-//
-// While a queue is paused, no worker with this limiter asks the store for its messages, and none polls. Messages can be
-// sent to the queue, and wait in it. When a pause begins, the worker hands back the messages that wait, and finishes
-// those that run. That costs no attempt.
-//
-// # How it works
-//
-// All queues of a process that share the value of ByHand share one watch of package coord/pause, which reads one blob.
-// The watch runs while a worker runs. A change takes effect at once where the store rings, and elsewhere within 30
-// seconds. The laws about restarts, failures of the store, damaged blobs and the end of a pause are those of that
-// package. A worker that starts takes no message before it has read the blob.
-//
-// # Cost
-//
-// A process reads the blob some 130 times an hour, whatever the number of its queues. A paused queue costs nothing
-// else.
-package paused
+package limiters
 
 import (
 	"context"
@@ -40,8 +14,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// Config is what pauses by hand need besides the worker. The zero Config is right for most.
-type Config struct {
+// A PausesConfig is what [Pauses] needs besides the worker. The zero PausesConfig is right for most.
+type PausesConfig struct {
 	// Metrics gets the gauge millrace_paused, by queue. Defaults to none.
 	Metrics prometheus.Registerer
 
@@ -49,16 +23,16 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ByHand pauses a queue while an operator wants that. The queues that share the returned value share one watch for each
+// Pauses pauses a queue while an operator wants that. The queues that share the returned value share one watch for each
 // store. A worker doesn't start if the metrics can't be registered.
-func ByHand(cfg Config) worker.OpenLimiter {
+func Pauses(cfg PausesConfig) worker.OpenLimiter {
 	h := &hand{cfg: cfg, watches: map[*storage.Store]*watch{}}
 	return h.open
 }
 
 // hand has the watches of a process.
 type hand struct {
-	cfg Config
+	cfg PausesConfig
 
 	mu      sync.Mutex
 	watches map[*storage.Store]*watch // under mu
@@ -70,7 +44,7 @@ func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Limiter, err
 		Namespace: "millrace", Name: "paused", Help: "1 while the queue is paused by hand, else 0.",
 	}, []string{"queue"}))
 	if err != nil {
-		return nil, fmt.Errorf("paused: metrics: %w", err)
+		return nil, fmt.Errorf("limiters: metrics: %w", err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,12 +56,12 @@ func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Limiter, err
 		}
 		pauses, err := pause.New(c.Store, pause.Config{Logger: log})
 		if err != nil {
-			return nil, fmt.Errorf("paused: %w", err)
+			return nil, fmt.Errorf("limiters: %w", err)
 		}
 		w = newWatch(context.WithoutCancel(ctx), pauses)
 		h.watches[c.Store] = w
 	}
-	t := &limiter{
+	t := &pauseLimiter{
 		hand: h, store: c.Store, queue: c.Queue, gauge: gauge.WithLabelValues(c.Queue), changed: make(chan struct{}),
 		log: c.Logger.With(slog.String("worker", c.Worker)), ctx: ctx,
 	}
@@ -96,7 +70,7 @@ func (h *hand) open(ctx context.Context, c worker.Consumer) (worker.Limiter, err
 }
 
 // leave ends a limiter's part in its watch. The last one ends the watch, and gets the channel that is closed then.
-func (h *hand) leave(t *limiter) (ended <-chan struct{}) {
+func (h *hand) leave(t *pauseLimiter) (ended <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	w := h.watches[t.store]
@@ -114,12 +88,12 @@ type watch struct {
 	ended chan struct{} // closed when it has ended
 
 	mu       sync.Mutex
-	all      map[string]pause.Pause // in force; nil: not known yet; under mu
-	limiters map[*limiter]struct{}  // under mu
+	all      map[string]pause.Pause     // in force; nil: not known yet; under mu
+	limiters map[*pauseLimiter]struct{} // under mu
 }
 
 func newWatch(ctx context.Context, pauses *pause.Pauses) *watch {
-	w := &watch{ended: make(chan struct{}), limiters: map[*limiter]struct{}{}}
+	w := &watch{ended: make(chan struct{}), limiters: map[*pauseLimiter]struct{}{}}
 	ctx, w.stop = context.WithCancel(ctx)
 	go func() {
 		defer close(w.ended)
@@ -141,7 +115,7 @@ func (w *watch) tell(all map[string]pause.Pause) {
 }
 
 // join adds a limiter, and tells it what is known.
-func (w *watch) join(t *limiter) {
+func (w *watch) join(t *pauseLimiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.limiters[t] = struct{}{}
@@ -151,15 +125,15 @@ func (w *watch) join(t *limiter) {
 }
 
 // part removes a limiter, and reports that it was the last one.
-func (w *watch) part(t *limiter) (last bool) {
+func (w *watch) part(t *pauseLimiter) (last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.limiters, t)
 	return len(w.limiters) == 0
 }
 
-// limiter is a consumer's view of the pause of its queue.
-type limiter struct {
+// A pauseLimiter is a consumer's view of the pause of its queue.
+type pauseLimiter struct {
 	hand  *hand
 	store *storage.Store
 	queue string
@@ -174,13 +148,13 @@ type limiter struct {
 	changed chan struct{} // closed when limits change; under mu
 }
 
-func (t *limiter) Now() (worker.Limits, <-chan struct{}) {
+func (t *pauseLimiter) Now() (worker.Limits, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return worker.Limits{Pause: t.paused || !t.known}, t.changed
 }
 
-func (t *limiter) Leave(ctx context.Context) error {
+func (t *pauseLimiter) Leave(ctx context.Context) error {
 	ended := t.hand.leave(t)
 	if ended == nil {
 		return nil
@@ -189,12 +163,12 @@ func (t *limiter) Leave(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("paused: the watch of the pauses goes on: %w", context.Cause(ctx))
+		return fmt.Errorf("limiters: the watch of the pauses goes on: %w", context.Cause(ctx))
 	}
 }
 
 // set notes whether the queue is paused.
-func (t *limiter) set(all map[string]pause.Pause) {
+func (t *pauseLimiter) set(all map[string]pause.Pause) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p, paused := all[t.queue]

@@ -1,4 +1,4 @@
-package optional_test
+package limiters_test
 
 import (
 	"context"
@@ -16,12 +16,8 @@ import (
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/optional"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
-
-type job struct{}
-
-func (job) Kind() channel.Kind { return "test.job.v1" }
 
 type hint struct{}
 
@@ -61,7 +57,7 @@ func TestLawAnOptionalQueueWaits(t *testing.T) {
 			worldtest.Want(t, "hints begun "+when, hints.Load(), wantHints)
 			worldtest.Want(t, "jobs done "+when, jobs.Load(), wantJobs)
 		}
-		w.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"hints": {Concurrency: 2, MaxInHand: 10, Limiter: optional.From(&level, 2)}}})
+		w.Start(worker.Config{Logger: slog.New(log), Queues: map[string]worker.QueueConfig{"hints": {Concurrency: 2, MaxInHand: 10, Limiter: limiters.Level(&level, 2)}}})
 		worldtest.Send(w, make([]hint, 9)...)
 		want("at level 0", time.Minute, 2, 0)
 		set(t, &level, 1)
@@ -112,9 +108,9 @@ func set(t *testing.T, l *throttle.Level, level int) {
 func TestATurnThatCanNotBeRight(t *testing.T) {
 	t.Parallel()
 	for want, open := range map[string]worker.OpenLimiter{
-		"there is no level":               optional.From(nil, 1),
-		"waits from level 0; want 1 to 3": optional.From(new(throttle.Level), 0),
-		"waits from level 4; want 1 to 3": optional.From(new(throttle.Level), 4),
+		"there is no level":               limiters.Level(nil, 1),
+		"waits from level 0; want 1 to 3": limiters.Level(new(throttle.Level), 0),
+		"waits from level 4; want 1 to 3": limiters.Level(new(throttle.Level), 4),
 	} {
 		if _, err := open(t.Context(), worker.Consumer{Queue: "hints"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

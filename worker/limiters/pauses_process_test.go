@@ -1,4 +1,4 @@
-package paused_test
+package limiters_test
 
 import (
 	"bufio"
@@ -25,7 +25,7 @@ import (
 	"github.com/millrace-go/millrace/storage/doorbell"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/paused"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 // azurite is the server of this package's tests.
@@ -63,7 +63,7 @@ func child(ctx context.Context, place string) error {
 		return nil
 	})
 	w, err := worker.New(h, worker.Config{
-		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: paused.ByHand(paused.Config{})}},
+		Logger: slog.New(slog.NewTextHandler(os.Stdout, nil)), Queues: map[string]worker.QueueConfig{"jobs": {Limiter: limiters.Pauses(limiters.PausesConfig{})}},
 	})
 	if err != nil {
 		return err

@@ -1,39 +1,19 @@
-package active
+package limiters_test
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
-
-// inBubble runs a test in virtual time, with a store.
-func inBubble(t *testing.T, test func(t *testing.T, s *storage.Store)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "test.db")+"?wake=off&sync=normal")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		test(t, s)
-	})
-}
 
 func consumer(s *storage.Store, name string, kinds ...channel.Kind) worker.Consumer {
 	return worker.Consumer{
@@ -44,7 +24,7 @@ func consumer(s *storage.Store, name string, kinds ...channel.Kind) worker.Consu
 
 func join(t *testing.T, n int, c worker.Consumer) worker.Limiter {
 	t.Helper()
-	limiter, err := Workers(n)(t.Context(), c)
+	limiter, err := limiters.Workers(n)(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,8 +36,8 @@ func join(t *testing.T, n int, c worker.Consumer) worker.Limiter {
 	return limiter
 }
 
-func active(limiters ...worker.Limiter) (n int) {
-	for _, limiter := range limiters {
+func active(all ...worker.Limiter) (n int) {
+	for _, limiter := range all {
 		if limits, _ := limiter.Now(); limits == (worker.Limits{}) {
 			n++
 		}
@@ -75,7 +55,7 @@ func TestWorkers(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n, m := active(same...), active(other...); n != 2 || m != 1 {
-			t.Errorf("active: got %d and %d, want 2 and 1", n, m)
+			t.Errorf("limiters: got %d and %d, want 2 and 1", n, m)
 		}
 	})
 }
@@ -119,7 +99,7 @@ func TestSuccession(t *testing.T) {
 func TestBadNumber(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *storage.Store) {
 		for _, n := range []int{0, -1} {
-			if _, err := Workers(n)(t.Context(), consumer(s, "a")); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " workers at a time; want a positive number")) {
+			if _, err := limiters.Workers(n)(t.Context(), consumer(s, "a")); err == nil || !strings.Contains(err.Error(), fmt.Sprint(n, " workers at a time; want a positive number")) {
 				t.Errorf("%d workers: got %v", n, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package gated_test
+package limiters_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/gated"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 type Order struct{ Item string }
@@ -20,7 +20,7 @@ type Order struct{ Item string }
 func (Order) Kind() channel.Kind { return "shop.order.v1" }
 
 // Orders are taken from the beginning, and processed from the opening of the gate on.
-func Example() {
+func ExampleGate() {
 	dir, _ := os.MkdirTemp("", "shop")
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -33,7 +33,7 @@ func Example() {
 	processed := make(chan string, 1)
 	handlers.React(h, "orders", func(_ context.Context, o Order) error { processed <- o.Item; return nil })
 	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
-		"orders": {Limiter: gated.Behind("start-order-processing")},
+		"orders": {Limiter: limiters.Gate("start-order-processing")},
 	}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()

@@ -1,4 +1,4 @@
-package paused_test
+package limiters_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
-	"github.com/millrace-go/millrace/worker/paused"
+	"github.com/millrace-go/millrace/worker/limiters"
 )
 
 type Mail struct{ To string }
@@ -20,7 +20,7 @@ type Mail struct{ To string }
 func (Mail) Kind() channel.Kind { return "shop.mail.v1" }
 
 // Mails that come while their queue is paused are sent when an operator resumes it.
-func Example() {
+func ExamplePauses() {
 	dir, _ := os.MkdirTemp("", "shop")
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +35,7 @@ func Example() {
 	sent := make(chan string, 1)
 	handlers.React(h, "mails", func(_ context.Context, m Mail) error { sent <- m.To; return nil })
 	w, _ := worker.New(h, worker.Config{Queues: map[string]worker.QueueConfig{
-		"mails": {Limiter: paused.ByHand(paused.Config{})},
+		"mails": {Limiter: limiters.Pauses(limiters.PausesConfig{})},
 	}})
 	stopped := make(chan error)
 	go func() { stopped <- w.Run(ctx) }()
