@@ -216,6 +216,7 @@ func TestSettingsBesideTheSpool(t *testing.T) {
 	dir := t.TempDir()
 	l := newLively()
 	l.Web = func(*host.App) (http.Handler, error) { return http.NotFoundHandler(), nil }
+	l.Drivers = storage.Drivers{azure.Driver}
 	r := start(t, l.Program, "web", "-addr=127.0.0.1:0", "-spool="+filepath.Join(dir, "one"))
 	<-l.settings
 	set(t, r, l.Program, "seats=60")
