@@ -30,11 +30,6 @@ type Config struct {
 	// Listen's. Defaults to the IP of Listen, or else to all global unicast addresses of this machine.
 	Advertise []string
 
-	// Fanout is how many processes that wait for a queue are rung at a time, including this one. A larger fanout finds
-	// an idle worker sooner where most are busy, but each ring may cost an empty Receive. Defaults to 2. With less,
-	// one listener that has crashed, can't be reached or is busy would delay a message.
-	Fanout int
-
 	// Logger gets the package's log records. Defaults to none.
 	Logger *slog.Logger
 }
@@ -150,12 +145,6 @@ func (c Config) withDefaults() (Config, error) {
 		if _, ok := parseAddress(a, 1); !ok {
 			bad("Advertise has %s; want an address of this machine, with or without a port, like 10.0.0.4 or 10.0.0.4:7040", storage.Quote(a))
 		}
-	}
-	if c.Fanout == 0 {
-		c.Fanout = 2
-	}
-	if c.Fanout < 0 {
-		bad("Fanout is %d; want a positive number", c.Fanout)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -51,10 +51,14 @@ func (l *listener) subscribes(topic string) bool {
 
 func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
 
+// fanout is how many processes that wait for a queue are rung at a time, including this one. With one, a listener that
+// has crashed, can't be reached or is busy would delay a message. With many, each ring may cost an empty Receive.
+const fanout = 2
+
 // ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this
 // process. When a read of the table is due, it starts one in the background, which then rings new listeners, too.
 func (s *store) ringListeners(x due) {
-	n := s.cfg.Fanout - x.local
+	n := fanout - x.local
 	if x.everyone {
 		n = mostRows
 	}

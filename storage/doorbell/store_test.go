@@ -29,10 +29,10 @@ func TestAbilities(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := Over(own, Config{Fanout: -1}); err != nil || s.Store != own || s.Counts() != (Counts{}) {
+	if s, err := Over(own, Config{Listen: "nonsense"}); err != nil || s.Store != own || s.Counts() != (Counts{}) {
 		t.Errorf("over a store that rings: got %v, %v; want that store", s, err)
 	}
-	if _, err := Over(plain(t, path), Config{Fanout: -1}); !errors.Is(err, storage.ErrInvalid) {
+	if _, err := Over(plain(t, path), Config{Listen: "nonsense"}); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("with a bad Config: error %v", err)
 	}
 	s, err := Over(withoutRings(own), loopback())

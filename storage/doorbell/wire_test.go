@@ -212,8 +212,8 @@ func TestConfig(t *testing.T) {
 	}{
 		{Config{}, nil},
 		{Config{Listen: ":7040"}, nil},
-		{Config{Listen: "10.0.0.4:", Advertise: []string{"10.0.0.4", "10.0.0.4:7040", "2001:db8::1", "[2001:db8::1]:7040"}, Fanout: 5}, nil},
-		{Config{Listen: "7040", Advertise: []string{"host", "0.0.0.0:1"}, Fanout: -1}, []string{`"7040"`, `"host"`, `"0.0.0.0:1"`, "-1"}},
+		{Config{Listen: "10.0.0.4:", Advertise: []string{"10.0.0.4", "10.0.0.4:7040", "2001:db8::1", "[2001:db8::1]:7040"}}, nil},
+		{Config{Listen: "7040", Advertise: []string{"host", "0.0.0.0:1"}}, []string{`"7040"`, `"host"`, `"0.0.0.0:1"`}},
 		{Config{Listen: "localhost:1"}, []string{`"localhost:1"`}},
 		{Config{Listen: ":65536"}, []string{`":65536"`}},
 		{Config{Advertise: make([]string, maxAddresses+1)}, []string{"9 addresses"}},
