@@ -83,6 +83,36 @@ func (d *Instance) began() bool { return d.Status != "" && d.Status != Init }
 // over reports that the instance has ended. It may be stuck all the same, where a late success can't be undone.
 func (d *Instance) over() bool { return !d.Ended.IsZero() }
 
+// status returns what follows for the instance's status from the rest of the document. One that has ended is stuck
+// where the undo of a late success is.
+func (d *Instance) status() Status {
+	reruns := func(u Unwind) bool { return u.Then == unwindRerun }
+	switch {
+	case !d.began() || d.Purged:
+		return d.Status
+	case slices.ContainsFunc(d.Events, (*Event).Stuck):
+		return Stuck
+	case d.over():
+		return d.Final
+	case d.Final != "" && d.Final != Completed, slices.ContainsFunc(d.Unwinds, reruns):
+		return Undoing
+	}
+	return InProcess
+}
+
+// unwound reports that what a step has done is to be taken back.
+func (d *Instance) unwound(path string) bool {
+	return slices.ContainsFunc(d.Unwinds, func(u Unwind) bool { return u.Then != unwindDone && u.holds(path) })
+}
+
+// forgetShelf forgets what is not undone any more.
+func (d *Instance) forgetShelf() {
+	d.Shelf = slices.DeleteFunc(d.Shelf, func(x Shelved) bool { return x.Armed && !d.unwound(x.ID) })
+	if len(d.Shelf) == 0 {
+		d.Shelf = nil
+	}
+}
+
 // An Event is a step that was begun.
 type Event struct {
 	ID         string         `json:"id"` // the path of its node
@@ -145,6 +175,29 @@ func (e *Event) unknown() bool {
 	return e.Verb == Do && e.Digest == "" && (e.Status == Aborted || e.Status == Canceled) && (n == 0 || e.Failures[n-1].N < e.Attempt)
 }
 
+// Stuck reports that somebody must act on the step, on an undo of it, or on a part.
+func (e *Event) Stuck() bool {
+	return e.Status == Stuck ||
+		slices.ContainsFunc(e.Undos, func(u *Undo) bool { return u.Status == Stuck }) ||
+		slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Msg != "" })
+}
+
+// undoing reports that something that the step has done is being taken back.
+func (e *Event) undoing() bool {
+	return slices.ContainsFunc(e.Undos, func(u *Undo) bool { return !u.Status.Final() })
+}
+
+// takesBack is undoing, also of a part of the step that has ended.
+func (e *Event) takesBack() bool {
+	return e.undoing() || slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Undoes })
+}
+
+// awaits reports that the step has ended with an attempt that nobody has heard of, and that may still succeed.
+func (e *Event) awaits() bool {
+	x := e.Fan
+	return !e.open() && (e.unknown() || e.Unheard || x != nil && !x.Paged && x.atWork() > 0)
+}
+
 // Origin returns the path and the run by which the step has been known from the beginning. Its key follows from them.
 func (e *Event) Origin() (path string, run int) {
 	if len(e.Was) == 0 {
@@ -179,6 +232,9 @@ type Undo struct {
 	Digest   string         `json:"digest,omitempty"`
 	Late     bool           `json:"late,omitzero"` // the success came after the step's end
 }
+
+// sameItem reports that item b is item a. Without an a, each is.
+func sameItem(a, b *int) bool { return a == nil || b != nil && *a == *b }
 
 // A Fan is the items of a step, or its children.
 type Fan struct {
