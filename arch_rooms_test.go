@@ -51,7 +51,6 @@ func large() map[string]int {
 		"host/internal/boot":                4,
 		"internal/wire":                     4,
 		"millracetest":                      6,
-		"process":                           13,
 		"schedule.decision":                 32,
 		"settings":                          10,
 		"settings.Settings":                 30,

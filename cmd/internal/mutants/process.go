@@ -119,7 +119,7 @@ func processes() []mutant {
 		{
 			name: "nobody hears an agent that was given up",
 			file: "process/agent.go",
-			old:  "return nil, teller{h}.say(ctx, done)",
+			old:  "return nil, a.teller.say(ctx, done)",
 			new:  "return nil, nil",
 			by:   "process",
 			test: "TestSecondSuccessOfAGivenUpAgentIsUndone",
@@ -135,7 +135,7 @@ func processes() []mutant {
 		{
 			name: "an agent is called again because its word can't be sent",
 			file: "process/agent.go",
-			old:  "	h.calls.keep(e.ID, done)\n",
+			old:  "	a.calls.keep(e.ID, done)\n",
 			new:  "",
 			by:   "process",
 			test: "TestSuccessOutlastsAnOutage",
@@ -295,8 +295,8 @@ func processes() []mutant {
 		{
 			name: "the agents have the newest version",
 			file: "process/agent.go",
-			old:  "h.versions[b.Version]",
-			new:  "h.versions[h.newest]",
+			old:  "a.versions[b.Version]",
+			new:  "a.versions[len(a.versions)]",
 			by:   "process",
 			test: "TestAnInstanceGoesOnByItsVersion",
 		},
