@@ -37,7 +37,8 @@
 // scopes know what follows. Calls between these files go down the list, never up.
 //
 //   - advance.go: the way of a message through a document; settle.go: what each fold ends with
-//   - operate.go, alarm.go, outside.go, lost.go: what an act, an alarm, a signal or reply, and a lost message do
+//   - alarm.go: when alarms are sent, and what ends by one; operate.go, outside.go, lost.go: what an act, a signal or
+//     reply, and a lost message do
 //   - run.go: how steps begin one after another; step_ended.go: what follows when a step ends
 //   - unwind.go: what is cancelled and undone when a scope or the instance ends, and in which order; shelf.go: which
 //     steps wait in rows for that
@@ -49,5 +50,6 @@
 //     pace.go: when the next attempt begins; doubt.go: what an unknown outcome does; part.go: what parts are asked
 //   - step.go: how a step ends or halts, and what is kept for its undo; fold.go: what is collected
 //   - strands.go, carry.go: upgrades; tree.go: what plan and document tell together; instance.go, fan_record.go,
-//     size.go: the document; print.go, plan.go: the plan; message.go: the messages; times.go, text.go: helpers
+//     size.go: the document; plan.go, print.go: the plan; message.go: the messages; address.go: how steps and
+//     parts are called and which keys they have; times.go, text.go: helpers
 package flow
