@@ -13,9 +13,11 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
+	"github.com/millrace-go/millrace/values"
 )
 
 type agentKey struct{}
@@ -51,46 +53,62 @@ func ID(ctx context.Context) string {
 	return b.ID
 }
 
-// agent runs an agent, and returns its word. A word that comes when nobody may wait for it any more is sent from here.
-func (h *host) agent(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]channel.Message, error) {
-	if word, ok := h.calls.words.Get(e.ID); ok {
+// agents runs the agents of a plan's steps.
+type agents struct {
+	plan      string
+	versions  map[int]*flow.Plan
+	registry  *handlers.Registry
+	instances *values.Collection[flow.Instance]
+	goingBack *lru.Cache[struct{}] // see host
+	calls     *calls
+	teller    teller
+	meters    *meters
+}
+
+func newAgents(d *definition, r *handlers.Registry, instances *values.Collection[flow.Instance], goingBack *lru.Cache[struct{}], m *meters) *agents {
+	return &agents{d.name, d.versions, r, instances, goingBack, newCalls(), teller{d.name, r}, m}
+}
+
+// run runs an agent, and returns its word. A word that comes when nobody may wait for it any more is sent from here.
+func (a *agents) run(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]channel.Message, error) {
+	if word, ok := a.calls.words.Get(e.ID); ok {
 		return []channel.Message{word}, nil
 	}
-	if !h.calls.begin(b.Key) {
+	if !a.calls.begin(b.Key) {
 		return nil, handlers.Later(goesOnFor, "an earlier call of the agent goes on here")
 	}
-	defer h.calls.end(b.Key)
-	n, err := h.node(ctx, b)
-	if err != nil || n == nil || !h.wanted(ctx, e, b) {
+	defer a.calls.end(b.Key)
+	n, err := a.node(ctx, b)
+	if err != nil || n == nil || !a.wanted(ctx, e, b) {
 		return nil, err
 	}
-	done, err := h.call(ctx, n, b)
+	done, err := a.call(ctx, n, b)
 	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never || done.Outcome == flow.Unknown
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
 	v := handlers.Judge(err)
 	asks := v.Action == handlers.HandBack
 	ended := func() bool { // the step no longer waits for the attempt, as the store tells if it can
-		s, err := h.instances.Get(ctx, b.ID, "")
+		s, err := a.instances.Get(ctx, b.ID, "")
 		return err == nil && !s.Value.Wants(b)
 	}
 	switch {
 	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable && !ended():
 		return nil, err // the message comes again
 	case asks:
-		h.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", h.name),
+		a.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", a.plan),
 			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", v.After), slog.String("reason", flow.Text(v.Reason, 1000)))
 		return []channel.Message{askedLater(b, cmp.Or(v.After, time.Second))}, nil
 	}
-	h.meters.attempt(done)
-	h.calls.keep(e.ID, done)
+	a.meters.attempt(done)
+	a.calls.keep(e.ID, done)
 	if ctx.Err() != nil {
-		return nil, teller{h}.say(ctx, done)
+		return nil, a.teller.say(ctx, done)
 	}
 	return []channel.Message{done}, nil
 }
 
 // call calls the agent, and returns its word, and its error.
-func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.Done, err error) {
+func (a *agents) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.Done, err error) {
 	done = flow.Done{Plan: b.Plan, ID: b.ID, Path: b.Path, Run: b.Run, Attempt: b.Attempt, Item: b.Item, Undo: b.Undo, List: b.List, Began: time.Now().UTC(), Worker: worker()}
 	limit := n.Try
 	if b.Within > 0 {
@@ -102,10 +120,10 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 	}
 	ctx, cancel := right.WithTimeoutCause(ctx, limit, fmt.Errorf("the attempt took longer than %v", limit))
 	defer cancel()
-	defer teller{h}.silent(ctx, b)()
-	defer h.showSlow(b).Stop()
+	defer a.teller.silent(ctx, b)()
+	defer a.showSlow(b).Stop()
 	err = handlers.Contain(func() (err error) {
-		done.Result, done.Effect, err = run(ctx, n, b)
+		done.Result, done.Effect, err = callUser(ctx, n, b)
 		return err
 	})
 	done.Ended = time.Now().UTC()
@@ -117,27 +135,27 @@ func (h *host) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flow.
 }
 
 // node returns the step of a begin. It is nil for a copy that comes after all is known.
-func (h *host) node(ctx context.Context, b flow.Begin) (*flow.Node, error) {
-	whole, path := h.versions[b.Version], b.Path
+func (a *agents) node(ctx context.Context, b flow.Begin) (*flow.Node, error) {
+	whole, path := a.versions[b.Version], b.Path
 	if whole == nil {
-		s, err := h.instances.Get(ctx, b.ID, "")
+		s, err := a.instances.Get(ctx, b.ID, "")
 		switch {
 		case err != nil:
 			return nil, err
 		case s.Value.Knows(b):
 			return nil, nil // it may have ended before its version went
 		}
-		whole, path = h.versions[s.Value.Version], s.Value.PathOf(b) // it may have been taken over meanwhile
+		whole, path = a.versions[s.Value.Version], s.Value.PathOf(b) // it may have been taken over meanwhile
 	}
 	if whole == nil {
-		return nil, handlers.Later(unknownVersion, fmt.Sprintf("no version %d of the plan %s is registered here", b.Version, h.name))
+		return nil, handlers.Later(unknownVersion, fmt.Sprintf("no version %d of the plan %s is registered here", b.Version, a.plan))
 	}
 	if plan := whole.Find(b.Part); plan != nil {
 		if n := plan.Node(path); n != nil {
 			return n, nil
 		}
 	}
-	return nil, handlers.Poison("no such step", fmt.Errorf("process: plan %s, version %d, has no step %s %s", h.name, b.Version, b.Part, b.Path))
+	return nil, handlers.Poison("no such step", fmt.Errorf("process: plan %s, version %d, has no step %s %s", a.plan, b.Version, b.Part, b.Path))
 }
 
 // askedLater returns the begin of an attempt that is to come later. It is a message of its own, so a second delivery
@@ -152,16 +170,16 @@ func askedLater(b flow.Begin, after time.Duration) channel.Message {
 }
 
 // showSlow has the index show the step of an agent that works for long.
-func (h *host) showSlow(b flow.Begin) *time.Timer {
+func (a *agents) showSlow(b flow.Begin) *time.Timer {
 	return time.AfterFunc(flow.ShowAfter, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flow.ShowAfter)
 		defer cancel()
-		_ = h.registry.Channels().Send(ctx, flow.Record{Plan: h.name, ID: flow.TopID(b.ID)}) // else the next record shows it
+		_ = a.registry.Channels().Send(ctx, flow.Record{Plan: a.plan, ID: flow.TopID(b.ID)}) // else the next record shows it
 	})
 }
 
-// run calls the user's agent.
-func run(ctx context.Context, n *flow.Node, b flow.Begin) (result jsontext.Value, effect string, err error) {
+// callUser calls the user's function.
+func callUser(ctx context.Context, n *flow.Node, b flow.Begin) (result jsontext.Value, effect string, err error) {
 	switch {
 	case b.Undo > 0 && n.Undo == nil:
 		return nil, "", handlers.Poison("no undo", fmt.Errorf("the step %s has no undo any more", n.Name))
@@ -215,17 +233,17 @@ const freshBegin = time.Minute
 // the document is asked, as it is before a later attempt, and where the instance is known to go back. A worker may also
 // have run the begin before, and died. Then it is run again unless its success is known: one that nobody has heard of
 // must be, to be taken or undone.
-func (h *host) wanted(ctx context.Context, e *channel.Envelope, b flow.Begin) bool {
+func (a *agents) wanted(ctx context.Context, e *channel.Envelope, b flow.Begin) bool {
 	sent := e.Time
 	if e.Due.After(sent) {
 		sent = e.Due
 	}
 	again := handlers.Deliveries(ctx) > 1
-	_, goesBack := h.goingBack.Get(b.ID)
+	_, goesBack := a.goingBack.Get(b.ID)
 	if !again && !goesBack && !b.Later && b.Attempt == 1 && time.Since(sent) < freshBegin {
 		return true
 	}
-	s, err := h.instances.Get(ctx, b.ID, "")
+	s, err := a.instances.Get(ctx, b.ID, "")
 	if err != nil {
 		return true // the agent may know more than this store
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
@@ -61,30 +62,33 @@ func (c *calls) keep(id string, m flow.Done) {
 }
 
 // teller sends the words of calls for which nobody may wait any more.
-type teller struct{ *host }
+type teller struct {
+	plan     string
+	registry *handlers.Registry
+}
 
 // say sends the word of a call, under the context that the call had. While the store is away, it goes on trying, also
 // when it has returned.
-func (h teller) say(ctx context.Context, m flow.Done) error {
+func (t teller) say(ctx context.Context, m flow.Done) error {
 	handling, ok := wire.HandlingUnder(ctx)
 	if !ok {
 		return errors.New("process: an agent outside of a handler's context")
 	}
-	e, err := wire.ComposeUnder(handling, m, h.registry.Channels().Outbox().Source, time.Now())
+	e, err := wire.ComposeUnder(handling, m, t.registry.Channels().Outbox().Source, time.Now())
 	if err != nil {
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
-	err = h.send(ctx, e)
+	err = t.send(ctx, e)
 	if err != nil && !unsendable(err) {
-		h.sayAgain(ctx, e, wordFirst, time.Now().Add(wordTries))
+		t.sayAgain(ctx, e, wordFirst, time.Now().Add(wordTries))
 	}
 	return err
 }
 
 // silent tells the instance if a call outlives its context. So the instance is kept while the call may succeed. The
 // call's end stops it.
-func (h teller) silent(ctx context.Context, b flow.Begin) (stop func()) {
+func (t teller) silent(ctx context.Context, b flow.Begin) (stop func()) {
 	if b.Undo > 0 || b.List { // the instance is kept as long as it undoes, and a list has no effect
 		return func() {}
 	}
@@ -93,21 +97,21 @@ func (h teller) silent(ctx context.Context, b flow.Begin) (stop func()) {
 		select {
 		case <-ended:
 		case <-time.After(silentFor):
-			_ = h.say(ctx, flow.SilentOf(b))
+			_ = t.say(ctx, flow.SilentOf(b))
 		}
 	})
 	return func() { close(ended); unwatch() }
 }
 
-func (h teller) sayAgain(ctx context.Context, e channel.Envelope, wait time.Duration, end time.Time) {
+func (t teller) sayAgain(ctx context.Context, e channel.Envelope, wait time.Duration, end time.Time) {
 	time.AfterFunc(wait, func() {
-		switch err := h.send(ctx, e); {
+		switch err := t.send(ctx, e); {
 		case err == nil:
 		case unsendable(err) || !time.Now().Before(end):
-			h.registry.Logger().LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", h.name),
+			t.registry.Logger().LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", t.plan),
 				slog.String("instance", e.Subject), slog.Any("error", err))
 		default:
-			h.sayAgain(ctx, e, min(2*wait, wordMost), end)
+			t.sayAgain(ctx, e, min(2*wait, wordMost), end)
 		}
 	})
 }
@@ -117,10 +121,10 @@ func unsendable(err error) bool {
 	return errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge)
 }
 
-func (h teller) send(ctx context.Context, e channel.Envelope) error {
+func (t teller) send(ctx context.Context, e channel.Envelope) error {
 	ctx, cancel := context.WithTimeout(ctx, wordTime)
 	defer cancel()
-	outbox := h.registry.Channels().Outbox()
+	outbox := t.registry.Channels().Outbox()
 	packed, err := outbox.Pack(ctx, e)
 	if err != nil {
 		return err

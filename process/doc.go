@@ -92,4 +92,19 @@
 // A step is two messages and two folds: its begin, and its end. An instance has an alarm in flight at most for each
 // [Step.Within]. Each change of its row in the index costs a message, unless the unit of work has the row. Steps that
 // have ended shrink to a line, and beyond 64 go to rows. An undo in a row costs a part of two messages more.
+//
+// # Files
+//
+//   - plan.go, verbs.go, fan.go: the words that a plan is written in; hearing.go: the events and commands of its steps
+//   - version.go, upgrade.go: versions, and how an instance goes on by a newer one; structure.go: what is stored of
+//     each
+//   - route.go, register.go: the queues, and which handler takes which message; alone.go: a plan by itself, for a test
+//   - host.go: how a message finds its instance and version; what it does there is decided in internal/flow
+//   - poisoned.go: what follows from a message in the poison queue
+//   - agent.go, calls.go: how an agent is called, and how its word is kept until it is sent
+//   - index.go, stuck.go, record.go: the keeper of the index and the trail; sweep.go: how a lost alarm or row is found
+//   - instances.go: what a program does with its instances
+//   - look.go, query.go, stream.go, reader.go, timeline.go, trace.go: what a tool sees; operate.go: what an operator
+//     does
+//   - metrics.go: what is counted
 package process

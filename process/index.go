@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/values"
 )
 
 // An Entry is the row of an instance in the index. The index follows the documents, some seconds behind; see law 18 of
@@ -32,19 +33,33 @@ type Entry struct {
 	Seq     uint64            `json:"seq"`
 }
 
+// keeper keeps what others read of a plan's instances: the index, and the trail of steps that have left documents.
+type keeper struct {
+	plan      string
+	store     *storage.Store
+	atomic    bool // the store writes a document and a row at once
+	instances *values.Collection[flow.Instance]
+	versions  map[int]*flow.Plan // they say how an instance is tagged
+	meters    *meters
+}
+
+func newKeeper(d *definition, store *storage.Store, instances *values.Collection[flow.Instance], m *meters) *keeper {
+	return &keeper{d.name, store, store.Atomic(), instances, d.versions, m}
+}
+
 // refresh brings the row of an instance up to date, and returns the document. It may leave a row that is up to date.
-func (h *host) refresh(ctx context.Context, id string, leave bool) (d flow.Instance, err error) {
+func (k *keeper) refresh(ctx context.Context, id string, leave bool) (d flow.Instance, err error) {
 	for etag := storage.ETag(""); ; {
-		s, err := h.instances.Get(ctx, id, etag)
+		s, err := k.instances.Get(ctx, id, etag)
 		if errors.Is(err, storage.ErrNotModified) {
 			return d, nil
 		}
 		same := false
 		if d = s.Value; err == nil && leave {
-			same, err = h.indexed(ctx, id, d)
+			same, err = k.indexed(ctx, id, d)
 		}
 		if err == nil && !same {
-			err = h.index(ctx, id, d)
+			err = k.index(ctx, id, d)
 		}
 		if err != nil || same || s.ETag == "" {
 			return d, err
@@ -54,14 +69,14 @@ func (h *host) refresh(ctx context.Context, id string, leave bool) (d flow.Insta
 }
 
 // index writes the row of an instance.
-func (h *host) index(ctx context.Context, id string, d flow.Instance) error {
-	rows := h.registry.Channels().Store().Table(h.name + indexSuffix)
+func (k *keeper) index(ctx context.Context, id string, d flow.Instance) error {
+	rows := k.store.Table(k.plan + indexSuffix)
 	if isUnlisted(d) {
 		return deleteRows(ctx, rows, id, d)
 	}
-	x := h.entry(id, d)
+	x := k.entry(id, d)
 	if d.Status == Stuck {
-		if err := h.showStuck(ctx, &x, d); err != nil {
+		if err := k.showStuck(ctx, &x, d); err != nil {
 			return err
 		}
 	}
@@ -85,7 +100,7 @@ func (h *host) index(ctx context.Context, id string, d flow.Instance) error {
 	}
 	switch _, err := rows.Put(ctx, endedRows(d.Ended), id, data, storage.Condition{IfAbsent: true}); {
 	case err == nil:
-		h.meters.end(d)
+		k.meters.end(d)
 	case !errors.Is(err, storage.ErrExists):
 		return err
 	default: // by another record
@@ -97,14 +112,14 @@ func (h *host) index(ctx context.Context, id string, d flow.Instance) error {
 }
 
 // entry returns the row of an instance, but for what is stuck in it.
-func (h *host) entry(id string, d flow.Instance) Entry {
+func (k *keeper) entry(id string, d flow.Instance) Entry {
 	x := Entry{ID: id, Version: d.Version, Status: d.Status, Due: d.Alarm, Created: d.Created, Ended: d.Ended, Error: d.Msg, Seq: d.Seq}
 	for _, ev := range d.Waits() {
 		if len(x.Waits) < 20 {
 			x.Waits = append(x.Waits, ev.Name)
 		}
 	}
-	if p := h.versions[d.Version]; p != nil && p.Tags != nil && d.Parent == nil {
+	if p := k.versions[d.Version]; p != nil && p.Tags != nil && d.Parent == nil {
 		x.Tags = tagsOf(p, d)
 	}
 	return x
@@ -112,9 +127,9 @@ func (h *host) entry(id string, d flow.Instance) Entry {
 
 // beside puts the row of an instance that goes on into the unit of work that writes its document, in place of the
 // record message, where the store can do both at once. An end, and what is stuck, need reads and deletions.
-func (h *host) beside(id string, before flow.Status, d flow.Instance, out []channel.Message) ([]channel.Message, error) {
+func (k *keeper) beside(id string, before flow.Status, d flow.Instance, out []channel.Message) ([]channel.Message, error) {
 	goesOn := func(s flow.Status) bool { return s == InProcess || s == Undoing }
-	if !h.atomic || d.Parent != nil || !goesOn(d.Status) || !goesOn(before) && before != "" && before != flow.Init || !d.Was.IsZero() {
+	if !k.atomic || d.Parent != nil || !goesOn(d.Status) || !goesOn(before) && before != "" && before != flow.Init || !d.Was.IsZero() {
 		return out, nil
 	}
 	for i, m := range out {
@@ -122,11 +137,11 @@ func (h *host) beside(id string, before flow.Status, d flow.Instance, out []chan
 		if !ok || r.Forget || r.Delete {
 			continue
 		}
-		data, err := json.Marshal(h.entry(id, d))
+		data, err := json.Marshal(k.entry(id, d))
 		if err != nil {
 			return nil, fmt.Errorf("process: index of %s: %w", id, err)
 		}
-		row := wire.Row{Table: h.name + indexSuffix, Partition: openRows, Key: id, Data: data}
+		row := wire.Row{Table: k.plan + indexSuffix, Partition: openRows, Key: id, Data: data}
 		if len(r.Lines) > 0 {
 			return append(out, row), nil
 		}
@@ -140,8 +155,8 @@ func (h *host) beside(id string, before flow.Status, d flow.Instance, out []chan
 func isUnlisted(d flow.Instance) bool { return d.Status == "" || d.Status == flow.Init || d.Purged }
 
 // indexed reports that the index has an instance as it is.
-func (h *host) indexed(ctx context.Context, id string, d flow.Instance) (bool, error) {
-	rows := h.registry.Channels().Store().Table(h.name + indexSuffix)
+func (k *keeper) indexed(ctx context.Context, id string, d flow.Instance) (bool, error) {
+	rows := k.store.Table(k.plan + indexSuffix)
 	row, err := rows.Get(ctx, openRows, id)
 	absent := errors.Is(err, storage.ErrNotFound)
 	if err != nil && !absent {
@@ -194,8 +209,8 @@ func tagsOf(p *flow.Plan, d flow.Instance) (tags map[string]string) {
 		return map[string]string{"error": fmt.Sprintf("Tags: %v", err)}
 	}
 	n := 0
-	for k, v := range tags {
-		n += len(k) + len(v)
+	for name, v := range tags {
+		n += len(name) + len(v)
 	}
 	if n > maxTags {
 		return map[string]string{"error": fmt.Sprintf("Tags: %d bytes; want at most %d", n, maxTags)}

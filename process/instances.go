@@ -287,3 +287,14 @@ func (x *Instances[S]) Await(ctx context.Context, id string) (Snapshot[S], error
 		}
 	}
 }
+
+// instances returns the collection of a plan's documents. A document tells by itself whether it has taken a start, an
+// end or an alarm. Signals, acts and events of the program have a record.
+func instances(c *channel.Channels, plan string) *values.Collection[flow.Instance] {
+	start, done, alarm, fetched := flow.KindOf(plan, "start"), flow.KindOf(plan, "done"), flow.KindOf(plan, "alarm"), flow.KindOf(plan, "fetched")
+	return values.New(c, plan, values.Config[flow.Instance]{
+		Idempotent: func(e *channel.Envelope) bool {
+			return e.Kind == start || e.Kind == done || e.Kind == alarm || e.Kind == fetched
+		},
+	}).AsIs(wire.Inside{})
+}

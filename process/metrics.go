@@ -26,7 +26,7 @@ func Metrics(r prometheus.Registerer) Part { return meterPart{r} }
 
 type meterPart struct{ registerer prometheus.Registerer }
 
-func (p meterPart) addTo(h *host) { h.registerer = p.registerer }
+func (p meterPart) addTo(d *definition) { d.registerer = p.registerer }
 
 // meters are the metrics of one plan.
 type meters struct {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -281,4 +282,38 @@ func topic(plan string, step flow.Step) string {
 		return step.Types
 	}
 	return ""
+}
+
+// comparePaths compares paths by their numbers: 99 comes before 100.
+func comparePaths(a, b string) int {
+	for a != "" && b != "" {
+		var x, y string
+		x, a, _ = strings.Cut(a, ".")
+		y, b, _ = strings.Cut(b, ".")
+		m, errM := strconv.Atoi(x)
+		n, errN := strconv.Atoi(y)
+		switch {
+		case errM == nil && errN == nil && m != n:
+			return m - n
+		case (errM != nil || errN != nil) && x != y:
+			return strings.Compare(x, y)
+		}
+	}
+	return len(a) - len(b)
+}
+
+// owners returns the path of the step that a step belongs to, and the path of its branch; "" for a step of the whole.
+func owners(path string) (owner, branch string) {
+	owner, number, _ := flow.OwnerOf(path)
+	if owner == "" {
+		return "", number
+	}
+	return owner, owner + "." + number
+}
+
+// miss notes what the stream doesn't show.
+func (r *reader) miss(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(r.missing, text) && len(r.missing) < 20 {
+		r.missing = append(r.missing, text)
+	}
 }

@@ -30,21 +30,20 @@ func versionKey(number int) string { return fmt.Sprintf("%06d", number) }
 
 // record brings the index and the trail of an instance up to date. It reads the document, so the order of records
 // doesn't matter.
-func (h *host) record(ctx context.Context, _ *channel.Envelope, m flow.Record) ([]channel.Message, error) {
+func (k *keeper) record(ctx context.Context, _ *channel.Envelope, m flow.Record) ([]channel.Message, error) {
 	top := flow.TopID(m.ID)
-	store := h.registry.Channels().Store()
 	if len(m.Lines) > 0 {
-		if err := writeTrail(ctx, store.Table(h.name+trailSuffix), top, m); err != nil {
+		if err := writeTrail(ctx, k.store.Table(k.plan+trailSuffix), top, m); err != nil {
 			return nil, err
 		}
 	}
 	if m.Forget || m.Delete {
-		return nil, h.forget(ctx, m)
+		return nil, k.forget(ctx, m)
 	}
 	if m.ID != top {
 		return nil, nil
 	}
-	_, err := h.refresh(ctx, m.ID, false)
+	_, err := k.refresh(ctx, m.ID, false)
 	return nil, err
 }
 
@@ -66,11 +65,9 @@ func trailKey(id, path string, run int) string { return fmt.Sprintf("%s#%03d#%s"
 // maxFetched bounds the steps that are brought back at once, in bytes.
 const maxFetched = 32 << 10
 
-// fetcher brings steps back from the trail.
-type fetcher struct{ *host }
-
-func (h fetcher) fetch(ctx context.Context, _ *channel.Envelope, m flow.Fetch) ([]channel.Message, error) {
-	rows := h.registry.Channels().Store().Table(h.name + trailSuffix)
+// fetch brings steps back from the trail.
+func (k *keeper) fetch(ctx context.Context, _ *channel.Envelope, m flow.Fetch) ([]channel.Message, error) {
+	rows := k.store.Table(k.plan + trailSuffix)
 	back := flow.Fetched{Plan: m.Plan, ID: m.ID, Word: m.Word}
 	size := 0
 	for _, x := range m.Want {
@@ -97,10 +94,9 @@ func (h fetcher) fetch(ctx context.Context, _ *channel.Envelope, m flow.Fetch) (
 }
 
 // forget deletes what belongs to an instance whose retention is over, and in the end its document.
-func (h *host) forget(ctx context.Context, m flow.Record) error {
-	store := h.registry.Channels().Store()
-	documents := store.Blobs(h.name)
-	s, err := h.instances.Get(ctx, m.ID, "")
+func (k *keeper) forget(ctx context.Context, m flow.Record) error {
+	documents := k.store.Blobs(k.plan)
+	s, err := k.instances.Get(ctx, m.ID, "")
 	if err != nil {
 		return err
 	}
@@ -122,7 +118,7 @@ func (h *host) forget(ctx context.Context, m flow.Record) error {
 			return err
 		}
 	}
-	trail := store.Table(h.name + trailSuffix)
+	trail := k.store.Table(k.plan + trailSuffix)
 	var keys []string
 	for row, err := range trail.Query(ctx, m.ID, storage.RowRange{}) {
 		if err != nil {
@@ -135,5 +131,5 @@ func (h *host) forget(ctx context.Context, m flow.Record) error {
 			return err
 		}
 	}
-	return deleteRows(ctx, store.Table(h.name+indexSuffix), m.ID, s.Value)
+	return deleteRows(ctx, k.store.Table(k.plan+indexSuffix), m.ID, s.Value)
 }

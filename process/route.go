@@ -1,14 +1,10 @@
 package process
 
 import (
-	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
@@ -53,67 +49,4 @@ func checkName(plan string) error {
 		return fmt.Errorf("process: plan %s: its name has %d characters; want at most %d", plan, len(plan), maxName)
 	}
 	return nil
-}
-
-// hearing are the events that a plan listens to, and the commands that it sends.
-type hearing struct {
-	events   map[channel.Kind]*heard
-	commands map[channel.Kind]*command
-	agents   map[string]any // see [Alone]; those that no step has taken
-}
-
-// command is a command that a plan sends.
-type command struct {
-	step     string // one that sends it
-	route    channel.Route
-	answers  bool // see [Alone]
-	register func(*handlers.Registry)
-}
-
-// heard is an event that a plan listens to.
-type heard struct {
-	kind     channel.Kind
-	needed   bool // the routes must lead it to the plan
-	key      func(any) string
-	register func(h *host, x *heard)
-	route    func(plan string) channel.Route
-	schema   func() ([]byte, error)
-}
-
-// maxSchema is how large the JSON Schema of a signal may be that is stored.
-const maxSchema = 4 << 10
-
-// schemas are those of the kinds that a plan's steps wait for.
-func (h *hearing) schemas(p *flow.Plan) map[channel.Kind]json.RawMessage {
-	all := map[channel.Kind]json.RawMessage{}
-	p.Nodes(func(_ *flow.Plan, n *flow.Node) {
-		if x := h.events[n.Sort]; x != nil && n.Verb == flow.Wait {
-			if schema, err := x.schema(); err == nil && len(schema) <= maxSchema {
-				all[n.Sort] = schema
-			}
-		}
-	})
-	return all
-}
-
-func newHearing() *hearing {
-	return &hearing{events: map[channel.Kind]*heard{}, commands: map[channel.Kind]*command{}}
-}
-
-// hear notes that a plan listens to events of a type.
-func hear[E channel.Message](h *hearing, needed bool, id func(E) string) {
-	kind := channel.KindOf[E]()
-	x := h.events[kind]
-	if x == nil {
-		x = &heard{
-			kind: kind, register: registerHeard[E],
-			route:  func(plan string) channel.Route { return channel.Event[E](plan) },
-			schema: func() ([]byte, error) { return jsonform.Schema(reflect.TypeFor[E]()) },
-		}
-		h.events[kind] = x
-	}
-	x.needed = x.needed || needed
-	if id != nil {
-		x.key = func(m any) string { return id(m.(E)) }
-	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // showStuck shows in an instance's row which step is stuck: the first one, in the part that has it.
-func (h *host) showStuck(ctx context.Context, x *Entry, d flow.Instance) error {
+func (k *keeper) showStuck(ctx context.Context, x *Entry, d flow.Instance) error {
 	id := x.ID
 	for {
 		ev, part := stuckIn(d)
@@ -17,7 +17,10 @@ func (h *host) showStuck(ctx context.Context, x *Entry, d flow.Instance) error {
 			return nil
 		}
 		if part < 0 {
-			x.Step, x.Name, x.Error, x.Since = flow.PathRun(ev.ID, ev.Run), ev.Name, ev.Msg, later(ev.Created, ev.Began)
+			x.Step, x.Name, x.Error, x.Since = flow.PathRun(ev.ID, ev.Run), ev.Name, ev.Msg, ev.Created
+			if ev.Began.After(ev.Created) {
+				x.Since = ev.Began
+			}
 			x.fill(ev)
 			if inner := strings.TrimPrefix(id, x.ID+"/"); inner != id {
 				x.Step = inner + "/" + x.Step
@@ -28,7 +31,7 @@ func (h *host) showStuck(ctx context.Context, x *Entry, d flow.Instance) error {
 			return nil
 		}
 		id = flow.ChildID(id, ev.ID, ev.Run, part)
-		s, err := h.instances.Get(ctx, id, "")
+		s, err := k.instances.Get(ctx, id, "")
 		if err != nil {
 			return err
 		}

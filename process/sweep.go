@@ -31,13 +31,16 @@ type swept struct {
 }
 
 // sweeper is the supervisor of a plan's instances.
-type sweeper struct{ *host }
+type sweeper struct {
+	keeper *keeper
+	log    *slog.Logger
+}
 
 // sweep asks the instances whose alarm is overdue to look at themselves, mends what the index has wrong, and asks for
 // the next sweep. Of several sweeps for one time only the first does anything, so any number of programs may ask for
 // them.
-func (h sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) ([]channel.Message, error) {
-	rows := h.registry.Channels().Store().Table(h.name + plansSuffix)
+func (s *sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) ([]channel.Message, error) {
+	rows := s.keeper.store.Table(s.keeper.plan + plansSuffix)
 	now := time.Now().UTC()
 	switch {
 	case ahead(m.At, now):
@@ -49,12 +52,12 @@ func (h sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) (
 	if err != nil || !mine {
 		return nil, err
 	}
-	asks, err := h.overdue(ctx, now)
+	asks, err := s.overdue(ctx, now)
 	if err != nil {
 		return nil, err
 	}
 	before := last
-	more, err := h.read(ctx, &last, now)
+	more, err := s.read(ctx, &last, now)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +70,7 @@ func (h sweeper) sweep(ctx context.Context, e *channel.Envelope, m flow.Sweep) (
 	if now.After(next) {                              // all programs were down for a while
 		next = now.Truncate(sweepEvery).Add(sweepEvery)
 	}
-	return append(append(asks, more...), channel.At(next, flow.Sweep{Plan: h.name, At: next})), nil
+	return append(append(asks, more...), channel.At(next, flow.Sweep{Plan: s.keeper.plan, At: next})), nil
 }
 
 // ahead reports that the time of a sweep is by a clock that was ahead: no sweep is asked for so long before.
@@ -111,9 +114,9 @@ func putSwept(ctx context.Context, rows *storage.Table, s swept, cond storage.Co
 }
 
 // overdue looks at the instances whose row in the index says that their alarm is overdue.
-func (h sweeper) overdue(ctx context.Context, now time.Time) (asks []channel.Message, err error) {
+func (s *sweeper) overdue(ctx context.Context, now time.Time) (asks []channel.Message, err error) {
 	seen := found{at: time.Now(), open: map[Status]int{}}
-	for row, err := range h.registry.Channels().Store().Table(h.name+indexSuffix).Query(ctx, openRows, storage.RowRange{}) {
+	for row, err := range s.keeper.store.Table(s.keeper.plan+indexSuffix).Query(ctx, openRows, storage.RowRange{}) {
 		if err != nil {
 			return nil, err
 		}
@@ -127,18 +130,18 @@ func (h sweeper) overdue(ctx context.Context, now time.Time) (asks []channel.Mes
 		if len(asks) >= maxNudges {
 			continue
 		}
-		more, err := h.look(ctx, row.Key, now)
+		more, err := s.look(ctx, row.Key, now)
 		if err != nil {
 			return nil, err
 		}
 		asks = append(asks, more...)
 	}
-	h.meters.swept.found(h.name, seen)
+	s.keeper.meters.swept.found(s.keeper.plan, seen)
 	return asks, nil
 }
 
 // read looks at some documents, whatever the index says of them, in the order of their IDs.
-func (h sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []channel.Message, err error) {
+func (s *sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []channel.Message, err error) {
 	if last.From == "" {
 		if now.Sub(last.Read).Abs() < readEvery {
 			return nil, nil
@@ -146,7 +149,7 @@ func (h sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []c
 		last.Read = now
 	}
 	n := 0
-	for b, err := range h.registry.Channels().Store().Blobs(h.name).List(ctx, "") {
+	for b, err := range s.keeper.store.Blobs(s.keeper.plan).List(ctx, "") {
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +159,7 @@ func (h sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []c
 		if n == maxRead {
 			return asks, nil
 		}
-		more, err := h.look(ctx, b.Key, now)
+		more, err := s.look(ctx, b.Key, now)
 		if err != nil {
 			return nil, err
 		}
@@ -167,21 +170,21 @@ func (h sweeper) read(ctx context.Context, last *swept, now time.Time) (asks []c
 }
 
 // document returns the document of an instance, whose row it brings up to date, or of a part, which has none.
-func (h sweeper) document(ctx context.Context, id string) (flow.Instance, error) {
+func (s *sweeper) document(ctx context.Context, id string) (flow.Instance, error) {
 	if strings.Contains(id, "/") {
-		s, err := h.instances.Get(ctx, id, "")
-		return s.Value, err
+		d, err := s.keeper.instances.Get(ctx, id, "")
+		return d.Value, err
 	}
-	return h.refresh(ctx, id, true)
+	return s.keeper.refresh(ctx, id, true)
 }
 
 // look brings an instance's row in the index up to date, unless it is, and returns what the instance is asked. One
 // whose document or row is at fault is logged: the sweep goes on with the others.
-func (h sweeper) look(ctx context.Context, id string, now time.Time) ([]channel.Message, error) {
-	d, err := h.document(ctx, id)
+func (s *sweeper) look(ctx context.Context, id string, now time.Time) ([]channel.Message, error) {
+	d, err := s.document(ctx, id)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, storage.ErrUnavailable) && !errors.Is(err, storage.ErrThrottled) {
-		h.registry.Logger().LogAttrs(ctx, slog.LevelError, "a sweep can't look at an instance; it goes on with the others",
-			slog.String("plan", h.name), slog.String("instance", id), slog.Any("error", err))
+		s.log.LogAttrs(ctx, slog.LevelError, "a sweep can't look at an instance; it goes on with the others",
+			slog.String("plan", s.keeper.plan), slog.String("instance", id), slog.Any("error", err))
 		return nil, nil
 	}
 	late := func(x time.Time) bool { return !x.IsZero() && x.Before(now.Add(-overdue)) }
@@ -189,5 +192,5 @@ func (h sweeper) look(ctx context.Context, id string, now time.Time) ([]channel.
 	if err != nil || !nudge {
 		return nil, err
 	}
-	return []channel.Message{flow.Act{Plan: h.name, ID: id, Do: flow.ActNudge, By: "sweep"}}, nil
+	return []channel.Message{flow.Act{Plan: s.keeper.plan, ID: id, Do: flow.ActNudge, By: "sweep"}}, nil
 }

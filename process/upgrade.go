@@ -48,27 +48,27 @@ func Upgrade[Old, New any](from, to int, state func(Old) New, renamed ...Renamin
 	return u
 }
 
-func (u upgrade) addTo(h *host) {
-	switch _, twice := h.upgrades[u.from]; {
+func (u upgrade) addTo(d *definition) {
+	switch _, twice := d.upgrades[u.from]; {
 	case u.state == nil:
-		h.fault("upgrade from version %d to %d: the function is nil", u.from, u.to)
+		d.fault("upgrade from version %d to %d: the function is nil", u.from, u.to)
 	case u.from >= u.to:
-		h.fault("upgrade from version %d to %d: want a newer one", u.from, u.to)
-	case h.versions[u.to] == nil:
-		h.fault("upgrade from version %d to %d: version %d is not registered before it", u.from, u.to, u.to)
+		d.fault("upgrade from version %d to %d: want a newer one", u.from, u.to)
+	case d.versions[u.to] == nil:
+		d.fault("upgrade from version %d to %d: version %d is not registered before it", u.from, u.to, u.to)
 	case twice:
-		h.fault("upgrade from version %d is registered twice", u.from)
+		d.fault("upgrade from version %d is registered twice", u.from)
 	default:
-		h.upgrades[u.from] = u
+		d.upgrades[u.from] = u
 	}
 }
 
 // checkUpgrades holds what was renamed against the versions.
-func checkUpgrades(h *host) {
-	for _, from := range slices.Sorted(maps.Keys(h.upgrades)) {
-		u := h.upgrades[from]
-		for _, why := range misnamed(u.renamed, h.versions[from], h.versions[u.to]) {
-			h.fault("upgrade from version %d to %d: %s", from, u.to, why)
+func checkUpgrades(d *definition) {
+	for _, from := range slices.Sorted(maps.Keys(d.upgrades)) {
+		u := d.upgrades[from]
+		for _, why := range misnamed(u.renamed, d.versions[from], d.versions[u.to]) {
+			d.fault("upgrade from version %d to %d: %s", from, u.to, why)
 		}
 	}
 }
@@ -112,26 +112,24 @@ func (u upgrade) apply(d flow.Instance, to *flow.Plan) (_ flow.Instance, ok bool
 // and that are not in the version to as they were, or with which it has done something that is not in it and may still
 // be undone. Instances whose parts are open are taken over when these have ended. Use it in a test.
 func Check(from, to Part, renamed ...Renaming) error {
-	h := &host{name: "check", versions: map[int]*flow.Plan{}, upgrades: map[int]upgrade{}, hear: newHearing()}
 	a, okA := from.(version)
 	b, okB := to.(version)
 	if !okA || !okB {
 		return errors.New("process: check: want two versions")
 	}
-	a.addTo(h)
-	b.addTo(h)
-	if len(h.faults) > 0 {
-		return fmt.Errorf("process: check: %w", errors.Join(h.faults...))
+	d := define("check", a, b)
+	if err := d.err(); err != nil {
+		return fmt.Errorf("process: check: %w", err)
 	}
 	names := map[string]string{}
 	for _, r := range renamed {
 		names[r.from] = r.to
 	}
-	if all := misnamed(names, h.versions[a.number], h.versions[b.number]); len(all) > 0 {
+	if all := misnamed(names, d.versions[a.number], d.versions[b.number]); len(all) > 0 {
 		return fmt.Errorf("process: check: %s", strings.Join(all, "; "))
 	}
 	var faults []error
-	for _, x := range h.versions[a.number].Strands(h.versions[b.number], renaming(names)) {
+	for _, x := range d.versions[a.number].Strands(d.versions[b.number], renaming(names)) {
 		why := ""
 		if !slices.Contains(x.Waits, x.Cause) {
 			why = fmt.Sprintf(", because %s, which may still be undone, is not in it", x.Cause)

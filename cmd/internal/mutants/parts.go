@@ -21,7 +21,7 @@ func parts() []mutant {
 		},
 		{
 			name: "a function of a plan may end the goroutine of the plan",
-			file: "process/internal/flow/advance.go",
+			file: "process/internal/flow/fold.go",
 			old:  "return contain.Apart(f)",
 			new:  "return contain.Call(f)",
 			by:   "process",

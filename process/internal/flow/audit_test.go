@@ -84,7 +84,7 @@ func (a audit) wasTaken(x *effect) bool {
 func (a audit) inOrder(x, y *effect) bool {
 	p := a.plan.Find(a.keeper.get(x.doc).Part)
 	n, m := p.Node(x.path), p.Node(y.path)
-	if n == m || n.Verb == Each || m.Verb == Each || (scopes{&turn{plan: p}}).sideBySide(x.path, y.path) {
+	if n == m || n.Verb == Each || m.Verb == Each || (tree{plan: p}).sideBySide(x.path, y.path) {
 		return false
 	}
 	return slices.Equal(scopesOf(n), scopesOf(m))

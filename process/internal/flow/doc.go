@@ -30,9 +30,26 @@
 // a word of a part that is stuck by its number; an alarm by the deadlines that are left. [Plan.Advance] reports no
 // change for them. A success that is new is never lost: it ends its step, or it is undone, or it is marked.
 //
-// # The parts of a turn
+// # Files
 //
-// A message on its way through a document is a turn. Each of its types knows one thing: step, opening, word and ear a
-// step; fan, listed and parts its items and children; scopes the sequences and their unwinding; undoing the undos;
-// clock the deadlines; operator the acts; settler the end of the turn.
+// A message on its way through a document is a fold. Each verb has a type, its kind, which says what a step does. A
+// kind knows neither other kinds, nor the steps around its own. A kind notes the end of a step in the fold, and only
+// scopes know what follows. Calls between these files go down the list, never up.
+//
+//   - advance.go: the way of a message through a document; settle.go: what each fold ends with
+//   - alarm.go: when alarms are sent, and what ends by one; operate.go, outside.go, lost.go: what an act, a signal or
+//     reply, and a lost message do
+//   - run.go: how steps begin one after another; step_ended.go: what follows when a step ends
+//   - unwind.go: what is cancelled and undone when a scope or the instance ends, and in which order; shelf.go: which
+//     steps wait in rows for that
+//   - announce.go: what the program, the parent and the index are told; purge.go: when the instance is purged
+//   - kinds.go: the table of kinds; agent.go, ask.go, wait.go, sleep.go, instant.go, branch.go, child.go, fan.go: what
+//     each does; base.go: what most of them do alike
+//   - fan_item.go, page.go: what the end of an item or a list does
+//   - attempt.go: what the success or failure of an attempt does; undo.go: how what a step has done is taken back;
+//     pace.go: when the next attempt begins; doubt.go: what an unknown outcome does; part.go: what parts are asked
+//   - step.go: how a step ends or halts, and what is kept for its undo; fold.go: what is collected
+//   - strands.go, carry.go: upgrades; tree.go: what plan and document tell together; instance.go, fan_record.go,
+//     size.go: the document; plan.go, print.go: the plan; message.go: the messages; address.go: how steps and
+//     parts are called and which keys they have; times.go, text.go: helpers
 package flow

@@ -10,28 +10,36 @@ import (
 )
 
 // An attempt whose outcome is unknown may have had its effect, or may not, and nobody can ask. So nothing follows from
-// it: neither another attempt, nor a failure. The step is stuck until somebody says whether it was done, or has it done
-// again, or until its agent answers after all. A step that is ending ends then.
+// the attempt: neither another attempt, nor a failure. The step is stuck until somebody says whether it was done, or
+// has it done again, or until its agent answers after all. A step that is ending ends then.
 
 const outcomeUnknown = "outcome unknown: "
 
-// doubtful is a step of which nobody knows what an attempt has done.
-type doubtful struct{ step }
-
 // doubt makes the step wait until somebody says what an attempt has done.
-func (s doubtful) doubt(why string) {
+func (s step) doubt(why string) {
 	ending := s.ev.Ending
 	s.halt(haltDoubt, why)
 	s.ev.Ending = ending
 }
 
 // resume lets a step go on whose outcome is known now.
-func (s doubtful) resume() {
-	ev := s.ev
-	s.touched, s.moved = true, true
-	ev.Status, ev.Halt, ev.Msg, ev.Timeout = InProcess, "", "", s.n.deadline(s.now)
-	if ev.Ending != "" {
-		ev.Timeout = s.now.Add(Grace)
+func (s step) resume() {
+	s.fold.touched, s.fold.moved = true, true
+	s.reopen()
+	if s.ev.Ending != "" {
+		s.ev.Timeout = s.fold.now.Add(Grace)
+	}
+}
+
+// noteUnknown notes that nobody knows what a step has done that has ended in another way.
+func (s step) noteUnknown(m Done) {
+	n := Note{Do: "outcome unknown", Path: PathRun(s.ev.ID, s.ev.Run), Why: shorten(m.Error)}
+	if m.Item != nil {
+		n.Path += fmt.Sprintf("#%d", *m.Item)
+	}
+	same := func(x Note) bool { return x.Do == n.Do && x.Path == n.Path && x.Why == n.Why }
+	if m.Outcome == Unknown && s.ev.Digest == "" && !slices.ContainsFunc(s.fold.doc.Notes, same) {
+		s.fold.note(n)
 	}
 }
 
@@ -52,63 +60,36 @@ func (d *Instance) Doubts(b Begin) bool {
 	return slices.ContainsFunc(e.Failures, unknown)
 }
 
-// note notes that nobody knows what a step has done that has ended in another way.
-func (s doubtful) note(m Done) {
-	n := Note{Do: "outcome unknown", Path: PathRun(s.ev.ID, s.ev.Run), Why: shorten(m.Error)}
-	if m.Item != nil {
-		n.Path += fmt.Sprintf("#%d", *m.Item)
+// doubt notes an item of which nobody knows what an attempt has done. It reports whether that is new.
+func (f *Fan) doubt(i int, m Done) bool {
+	if _, has := f.Doubts[i]; has {
+		return false
 	}
-	same := func(x Note) bool { return x.Do == n.Do && x.Path == n.Path && x.Why == n.Why }
-	if m.Outcome == Unknown && s.ev.Digest == "" && !slices.ContainsFunc(s.doc.Notes, same) {
-		s.turn.note(n)
+	if f.Doubts == nil {
+		f.Doubts = map[int]jsontext.Value{}
 	}
-}
-
-// doubts are the items of a step of which nobody knows what an attempt has done.
-type doubts struct{ fan }
-
-// add notes such an item.
-func (f doubts) add(i int, m Done) {
-	x := f.ev.Fan
-	if _, has := x.Doubts[i]; has {
-		return
-	}
-	if x.Doubts == nil {
-		x.Doubts = map[int]jsontext.Value{}
-	}
-	x.Doubts[i] = null(m.Echo)
-	x.Bytes += len(x.Doubts[i]) + armedBytes
-	f.touched = true
-	x.note(i, Done{Error: outcomeUnknown + m.Error})
-	if f.ev.Halt == haltDoubt {
-		doubtful{f.step}.doubt(f.text())
-	}
+	f.Doubts[i] = null(m.Echo)
+	f.Bytes += len(f.Doubts[i]) + armedBytes
+	f.note(i, Done{Error: outcomeUnknown + m.Error})
+	return true
 }
 
 // settle forgets that nobody knows what an item has done, and returns the item.
-func (f doubts) settle(i int) (item jsontext.Value, had bool) {
-	x := f.ev.Fan
-	if item, had = x.Doubts[i]; !had {
+func (f *Fan) settle(i int) (item jsontext.Value, had bool) {
+	if item, had = f.Doubts[i]; !had {
 		return nil, false
 	}
-	x.Bytes -= len(item) + armedBytes
-	x.Worst = slices.DeleteFunc(x.Worst, func(b BadItem) bool { return b.Index == i })
-	switch delete(x.Doubts, i); {
-	case f.ev.Halt != haltDoubt:
-	case len(x.Doubts) > 0:
-		doubtful{f.step}.doubt(f.text())
-	default:
-		doubtful{f.step}.resume()
-	}
-	if len(x.Doubts) == 0 {
-		x.Doubts = nil
+	f.Bytes -= len(item) + armedBytes
+	f.Worst = slices.DeleteFunc(f.Worst, func(b BadItem) bool { return b.Index == i })
+	if delete(f.Doubts, i); len(f.Doubts) == 0 {
+		f.Doubts = nil
 	}
 	return item, true
 }
 
-// text names the items.
-func (f doubts) text() string {
-	all := slices.Sorted(maps.Keys(f.ev.Fan.Doubts))
+// doubts names the items of which nobody knows what an attempt has done, or is empty.
+func (f *Fan) doubts() string {
+	all := slices.Sorted(maps.Keys(f.Doubts))
 	if len(all) == 0 {
 		return ""
 	}
@@ -120,91 +101,10 @@ func (f doubts) text() string {
 	if len(all) > most {
 		why += fmt.Sprintf(" and %d more", len(all)-most)
 	}
-	for _, b := range f.ev.Fan.Worst {
+	for _, b := range f.Worst {
 		if b.Index == all[0] {
 			why += ": " + b.Msg
 		}
 	}
 	return why
-}
-
-// decider takes what an operator says about what nobody else knows.
-type decider struct{ operator }
-
-// items does what an act says about the items that are in doubt, and reports whether the step has any.
-func (o decider) items(m Act, s step) bool {
-	if s.ev.Fan == nil || len(s.ev.Fan.Doubts) == 0 {
-		return false
-	}
-	f := doubts{fan{s}}
-	all := slices.Sorted(maps.Keys(s.ev.Fan.Doubts))
-	if m.Item != nil {
-		if all = []int{*m.Item}; s.ev.Fan.Doubts[*m.Item] == nil {
-			o.refuse(m, fmt.Sprintf("the outcome of item %d is known", *m.Item))
-			return true
-		}
-	}
-	o.did(m)
-	for _, i := range all {
-		item, _ := f.settle(i)
-		f.decide(m, i, Done{Item: &i, Attempt: s.ev.Fan.Tries[i] + 1, Result: m.Result, Echo: item, Error: notDone(m)})
-	}
-	f.goOn()
-	return true
-}
-
-// decide does what an act says about an item.
-func (f doubts) decide(m Act, i int, as Done) {
-	x := f.ev.Fan
-	switch {
-	case m.Do == ActFail:
-		f.itemFailed(i, as)
-	case m.Do == ActRetry:
-		if x.Tries == nil {
-			x.Tries = map[int]int{}
-		}
-		x.Tries[i] = as.Attempt
-		f.sendBegin(f.itemMessage(i, as.Echo, as.Attempt+1), 0)
-	default:
-		f.end(i)
-		x.OK++
-		if f.n.Undo != nil {
-			x.arm(i, armItem(as))
-		}
-		if m.Result != nil && f.n.Gathered && f.ev.Ending == "" {
-			f.gather(as)
-		}
-	}
-}
-
-func notDone(m Act) string {
-	if m.By == "" {
-		return "not done"
-	}
-	return "not done, says " + shorten(m.By)
-}
-
-// fail takes it that a step whose outcome is unknown was not done.
-func (o decider) fail(m Act) {
-	s, ok := o.stuckStep(m)
-	switch {
-	case !ok:
-		return
-	case s.ev.Halt != haltDoubt:
-		o.refuse(m, "nobody doubts what it has done: retry it, or skip it")
-		return
-	case o.items(m, s):
-		return
-	}
-	o.did(m)
-	ending := s.ev.Ending
-	doubtful{s}.resume()
-	switch {
-	case s.ev.Fan != nil: // an agent that lists items
-		fan{s}.stop(notDone(m))
-	case ending != "":
-		s.ended()
-	default:
-		s.fail(notDone(m))
-	}
 }

@@ -1,9 +1,6 @@
 package flow
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -83,6 +80,36 @@ func (d *Instance) began() bool { return d.Status != "" && d.Status != Init }
 // over reports that the instance has ended. It may be stuck all the same, where a late success can't be undone.
 func (d *Instance) over() bool { return !d.Ended.IsZero() }
 
+// status returns what follows for the instance's status from the rest of the document. One that has ended is stuck
+// where the undo of a late success is.
+func (d *Instance) status() Status {
+	reruns := func(u Unwind) bool { return u.Then == unwindRerun }
+	switch {
+	case !d.began() || d.Purged:
+		return d.Status
+	case slices.ContainsFunc(d.Events, (*Event).Stuck):
+		return Stuck
+	case d.over():
+		return d.Final
+	case d.Final != "" && d.Final != Completed, slices.ContainsFunc(d.Unwinds, reruns):
+		return Undoing
+	}
+	return InProcess
+}
+
+// unwound reports that what a step has done is to be taken back.
+func (d *Instance) unwound(path string) bool {
+	return slices.ContainsFunc(d.Unwinds, func(u Unwind) bool { return u.Then != unwindDone && u.holds(path) })
+}
+
+// forgetShelf forgets what is not undone any more.
+func (d *Instance) forgetShelf() {
+	d.Shelf = slices.DeleteFunc(d.Shelf, func(x Shelved) bool { return x.Armed && !d.unwound(x.ID) })
+	if len(d.Shelf) == 0 {
+		d.Shelf = nil
+	}
+}
+
 // An Event is a step that was begun.
 type Event struct {
 	ID         string         `json:"id"` // the path of its node
@@ -145,6 +172,29 @@ func (e *Event) unknown() bool {
 	return e.Verb == Do && e.Digest == "" && (e.Status == Aborted || e.Status == Canceled) && (n == 0 || e.Failures[n-1].N < e.Attempt)
 }
 
+// Stuck reports that somebody must act on the step, on an undo of it, or on a part.
+func (e *Event) Stuck() bool {
+	return e.Status == Stuck ||
+		slices.ContainsFunc(e.Undos, func(u *Undo) bool { return u.Status == Stuck }) ||
+		slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Msg != "" })
+}
+
+// undoing reports that something that the step has done is being taken back.
+func (e *Event) undoing() bool {
+	return slices.ContainsFunc(e.Undos, func(u *Undo) bool { return !u.Status.Final() })
+}
+
+// takesBack is undoing, also of a part of the step that has ended.
+func (e *Event) takesBack() bool {
+	return e.undoing() || slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Undoes })
+}
+
+// awaits reports that the step has ended with an attempt that nobody has heard of, and that may still succeed.
+func (e *Event) awaits() bool {
+	x := e.Fan
+	return !e.open() && (e.unknown() || e.Unheard || x != nil && !x.Paged && x.atWork() > 0)
+}
+
 // Origin returns the path and the run by which the step has been known from the beginning. Its key follows from them.
 func (e *Event) Origin() (path string, run int) {
 	if len(e.Was) == 0 {
@@ -179,6 +229,9 @@ type Undo struct {
 	Digest   string         `json:"digest,omitempty"`
 	Late     bool           `json:"late,omitzero"` // the success came after the step's end
 }
+
+// sameItem reports that item b is item a. Without an a, each is.
+func sameItem(a, b *int) bool { return a == nil || b != nil && *a == *b }
 
 // A Fan is the items of a step, or its children.
 type Fan struct {
@@ -267,63 +320,6 @@ func rootIndex(path string) int {
 	return i
 }
 
-// address returns the text for a reply to a step: "fulfil/o17#02~1".
-func address(plan, id, path string, run int) string {
-	return plan + "/" + id + "#" + PathRun(path, run)
-}
-
-// PathRun writes a path and a run, where there is one.
-func PathRun(path string, run int) string {
-	if run > 0 {
-		path += "~" + strconv.Itoa(run)
-	}
-	return path
-}
-
-// Address reads the text for a reply to a step.
-func Address(s string) (plan, id, path string, run int, ok bool) {
-	plan, s, ok = strings.Cut(s, "/")
-	at := strings.LastIndexByte(s, '#')
-	if !ok || at < 0 {
-		return "", "", "", 0, false
-	}
-	id, path = s[:at], s[at+1:]
-	path, n, again := strings.Cut(path, "~")
-	if again {
-		var err error
-		if run, err = strconv.Atoi(n); err != nil {
-			return "", "", "", 0, false
-		}
-	}
-	return plan, id, path, run, id != "" && path != ""
-}
-
-// ChildID is the ID of a step's child, or of a page.
-func ChildID(parent, path string, run, index int) string {
-	return fmt.Sprintf("%s/%s.%05d", parent, PathRun(path, run), index)
-}
-
-// TopID returns the ID of the instance that a part belongs to.
-func TopID(id string) string {
-	top, _, _ := strings.Cut(id, "/")
-	return top
-}
-
-// Numbers in keys in place of an item's.
-const (
-	wholeStep = -1
-	listStep  = -2
-)
-
-// key is the idempotency key of a step, an item of it, or an undo. It is the same for all attempts.
-func key(plan, id, path string, run, item, undo int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%d\x00%d\x00%d", plan, id, path, run, item, undo))
-	return hex.EncodeToString(sum[:16])
-}
-
-// Key is the idempotency key of a step.
-func Key(plan, id, path string, run int) string { return key(plan, id, path, run, wholeStep, 0) }
-
 // Parts returns how many documents of their own a step has begun.
 func Parts(ev *Event, verb Verb) int {
 	switch {
@@ -335,15 +331,6 @@ func Parts(ev *Event, verb Verb) int {
 		return ev.Fan.Next
 	}
 	return 0
-}
-
-// digest tells results apart.
-func digest(result jsontext.Value, effect string) string {
-	sum := sha256.Sum256(result)
-	if effect != "" {
-		sum = sha256.Sum256([]byte("effect\x00" + effect))
-	}
-	return hex.EncodeToString(sum[:8])
 }
 
 // Bit reports that a bit is set.

@@ -365,3 +365,43 @@ func TestStuckPartsAreSeen(t *testing.T) {
 	w.run(time.Minute)
 	w.want(Aborted, "leaf", "leaf", "bad", "undo leaf", "undo leaf", "undo leaf", "undo leaf")
 }
+
+// Law 6: a step whose alarm is lost waits on when somebody retries it: a sleep ends at the time that it was to end at,
+// and a step with branches has more time.
+func TestRetryOfAStepWhoseAlarmIsLost(t *testing.T) {
+	t.Parallel()
+	lose := func(w *world, at time.Time) {
+		w.queue = nil // with the alarm
+		w.now = at
+		w.give("o1", Done{Plan: "plan", ID: "o1", Outcome: Lost, At: at, Error: "poisoned"})
+		if d := w.doc(); d.Status != Stuck {
+			t.Fatalf("got %s", encoded(d))
+		}
+	}
+	t.Run("sleep", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(p *Plan) { sleep(p, p.Root, "sleep", time.Hour) })
+		w.start()
+		lose(w, w.doc().Alarm)
+		w.act(ActRetry, "01")
+		w.run(time.Minute)
+		w.want(Completed)
+	})
+	t.Run("branches", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t, func(p *Plan) {
+			all := composite(p, p.Root, All, "all")
+			all.Within = time.Hour
+			do(p, p.Branch(all), "a")
+			wait(p, p.Branch(all), "b", "go").Forever = true
+		})
+		w.start()
+		w.run(0)
+		lose(w, w.doc().Alarm)
+		w.act(ActRetry, "01")
+		w.run(59 * time.Minute)
+		w.want(InProcess, "a")
+		w.signal("go", "on")
+		w.want(Completed, "a")
+	})
+}

@@ -417,7 +417,7 @@ func TestLongBackoff(t *testing.T) {
 	t.Parallel()
 	for _, backoff := range []time.Duration{1, time.Hour, 1<<44 + 1, channel.MaxDelay, math.MaxInt64} {
 		w := newWorld(t, three)
-		s, _ := (&turn{plan: w.keeper.whole, id: "o1"}).step(&Event{ID: "01"})
+		s, _ := (&fold{plan: w.keeper.whole, id: "o1"}).step(&Event{ID: "01"})
 		s.n.Backoff = backoff
 		least := min(backoff, channel.MaxDelay) / 2
 		for failed := range 70 {

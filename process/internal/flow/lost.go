@@ -8,7 +8,7 @@ import (
 
 // lost takes the news that a message is in the poison queue. The step that waits for it is stuck, until the message is
 // sent back from there or somebody acts on the step.
-type lost struct{ *turn }
+type lost struct{ fold *fold }
 
 // byAlarm stands for an alarm among the words that a step waits for.
 const byAlarm = "alarm"
@@ -32,7 +32,7 @@ func wordOf(m Done) string {
 
 // take makes the step stuck that waits for a word.
 func (l lost) take(m Done) {
-	s, ok := l.step(l.waitsFor(m))
+	s, ok := l.fold.step(l.waitsFor(m))
 	if !ok || slices.Contains(s.ev.Lost, wordOf(m)) {
 		return
 	}
@@ -49,7 +49,7 @@ func (l lost) take(m Done) {
 		}
 		return
 	}
-	l.touched, l.moved = true, true
+	l.fold.touched, l.fold.moved = true, true
 	ev.Lost = append(ev.Lost, word)
 	ev.Status, ev.Halt, ev.Msg = Stuck, haltLost, shorten(m.Error)
 	if word != byAlarm { // that will end the step when it is sent back
@@ -57,23 +57,22 @@ func (l lost) take(m Done) {
 	}
 }
 
-func sameItem(a, b *int) bool { return a == nil || b != nil && *a == *b }
-
 // waitsFor returns the step that waits for a word, or nil.
 func (l lost) waitsFor(m Done) *Event {
-	ev := l.doc.findRun(m.Path, m.Run)
+	d := l.fold.doc
+	ev := d.findRun(m.Path, m.Run)
 	switch {
 	case !m.At.IsZero():
 		return l.firstLate(m.At)
 	case m.Undo > 0:
 		return ev
 	case m.Sort != "" && ev == nil:
-		i := slices.IndexFunc(l.doc.Events, func(ev *Event) bool {
-			n := l.plan.Node(ev.ID)
+		i := slices.IndexFunc(d.Events, func(ev *Event) bool {
+			n := l.fold.plan.Node(ev.ID)
 			return n != nil && n.Sort == m.Sort && ev.Verb == Wait && ev.Status == InProcess
 		})
 		if i >= 0 {
-			return l.doc.Events[i]
+			return d.Events[i]
 		}
 		return nil
 	case ev == nil || !ev.open() || ev.Halt != "" && ev.Halt != haltLost:
@@ -96,43 +95,43 @@ func (l lost) waitsFor(m Done) *Event {
 
 // firstLate returns the step whose time is over first, or nil.
 func (l lost) firstLate(at time.Time) (first *Event) {
-	for _, ev := range l.doc.Events {
+	for _, ev := range l.fold.doc.Events {
 		due := ev.Status == InProcess && !ev.Timeout.IsZero() && !ev.Timeout.After(at)
 		if due && (first == nil || ev.Timeout.Before(first.Timeout)) {
 			first = ev
 		}
 	}
 	if first != nil {
-		l.doc.Alarm = time.Time{}
+		l.fold.doc.Alarm = time.Time{}
 	}
 	return first
 }
 
-// found lets the step go on when a word that was lost has come after all, and no other one is.
-func (s step) found(word string, undo *Undo) {
+// found lets a step go on when a word that was lost has come after all, and no other one is.
+func (l lost) found(s step, word string, undo *Undo) {
 	ev := s.ev
 	at := slices.Index(ev.Lost, word)
 	if at < 0 {
 		return
 	}
-	s.touched, s.moved = true, true
+	l.fold.touched, l.fold.moved = true, true
 	if ev.Lost = slices.Delete(ev.Lost, at, at+1); len(ev.Lost) == 0 {
 		ev.Lost = nil
 	}
 	if undo != nil && undo.Status == Stuck {
-		undo.Status, undo.Timeout = InProcess, s.now.Add(UndoWithin)
+		undo.Status, undo.Timeout = InProcess, l.fold.now.Add(UndoWithin)
 	}
 	if ev.Halt != haltLost || ev.Lost != nil {
 		return
 	}
 	ev.Status, ev.Halt = InProcess, ""
 	if ev.Ending == "" && word != byAlarm {
-		ev.Msg, ev.Timeout = "", s.n.deadline(s.now)
+		ev.Msg, ev.Timeout = "", s.n.deadline(l.fold.now)
 	}
 }
 
 // foundWord is found for the word of an agent, an undo or a part.
-func (s step) foundWord(m Done) {
+func (l lost) foundWord(s step, m Done) {
 	if s.ev.Lost == nil {
 		return
 	}
@@ -142,14 +141,14 @@ func (s step) foundWord(m Done) {
 			undo = u
 		}
 	}
-	s.found(wordOf(m), undo)
+	l.found(s, wordOf(m), undo)
 }
 
 // foundAlarm is found for an alarm.
-func (t *turn) foundAlarm(at time.Time) {
-	for _, ev := range t.doc.Events {
-		if s, ok := t.step(ev); ok && slices.Contains(ev.Lost, byAlarm) && !ev.Timeout.After(at) {
-			s.found(byAlarm, nil)
+func (l lost) foundAlarm(at time.Time) {
+	for _, ev := range l.fold.doc.Events {
+		if s, ok := l.fold.step(ev); ok && slices.Contains(ev.Lost, byAlarm) && !ev.Timeout.After(at) {
+			l.found(s, byAlarm, nil)
 		}
 	}
 }

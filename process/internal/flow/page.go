@@ -1,11 +1,16 @@
 package flow
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// pages is a fan whose items lie in documents of their own, a page of them in each. An agent may list the items, a list
+// at a time.
+type pages struct{ s step }
 
 // mostPages is how many pages of a fan work at a time at most. They share its AtOnce.
 const mostPages = 4
@@ -13,33 +18,20 @@ const mostPages = 4
 // pagesAtOnce is how many pages of a fan work at a time.
 func (n *Node) pagesAtOnce() int { return max(1, min(mostPages, n.AtOnce)) }
 
-// addPage starts a page of a fan, of which so many share its AtOnce. It begins nothing until it is told to, if enough
-// others are at work.
-func (f fan) addPage(items []jsontext.Value, share int) {
-	x := f.ev.Fan
-	i, hold := x.N, x.Next < x.N || f.ev.Fan.atWork() >= f.n.pagesAtOnce()
+// add starts a page of items; so many pages share the AtOnce of the fan. The page begins nothing until it is told to,
+// if enough others are at work.
+func (p pages) add(items []jsontext.Value, share int) {
+	x, n := p.s.ev.Fan, p.s.n
+	i, hold := x.N, x.Next < x.N || x.atWork() >= n.pagesAtOnce()
 	if x.N, x.Left, x.Items = x.N+1, x.Left+1, x.Items+len(items); !hold {
 		x.Next++
 	}
 	first := x.Items - len(items)
-	page := &Page{Items: items, First: first, AtOnce: max(1, f.n.AtOnce/share), Hold: hold}
-	parts(f).start(i, Start{Part: f.doc.Part, Page: page})
+	page := &Page{Items: items, First: first, AtOnce: max(1, n.AtOnce/share), Hold: hold}
+	parts{p.s}.start(i, Start{Part: p.s.fold.doc.Part, Page: page})
 }
 
-// startPage begins the items of a page, unless it is to wait.
-func (t *turn) startPage(page Page) {
-	d := t.doc
-	n := t.plan.Node(d.Parent.Path)
-	ev := &Event{ID: n.Path, Verb: n.Verb, Name: n.Name, Status: InProcess, Created: t.now, Fan: newFan(page.Items)}
-	page.Items, page.Hold = nil, page.Hold && !d.Going
-	d.Page, d.Events = &page, []*Event{ev}
-	fan{step{t, ev, n}}.more()
-}
-
-// listed is a fan whose items an agent lists.
-type listed struct{ fan }
-
-// listing is the result of such an agent.
+// listing is the result of an agent that lists items.
 type listing struct {
 	Items []jsontext.Value `json:"items"`
 	Next  jsontext.Value   `json:"next,omitempty"`
@@ -51,60 +43,66 @@ func Listing(items []jsontext.Value, next jsontext.Value) (jsontext.Value, error
 }
 
 // ask asks the agent for the next list of items, if there is room for a page.
-func (l listed) ask() {
-	x := l.ev.Fan
-	if !x.Listing || x.Asked || l.ev.Ending != "" || !l.ev.goesOn() || x.Left > mostPages {
+func (p pages) ask() {
+	ev, x := p.s.ev, p.s.ev.Fan
+	if !x.Listing || x.Asked || ev.Ending != "" || !ev.goesOn() || x.Left > mostPages {
 		return
 	}
 	x.Misses = 0
-	l.sendBegin(l.next(), 0)
+	p.s.sendBegin(p.next(), 0)
 }
 
 // next returns the begin of the next attempt at a list.
-func (l listed) next() Begin {
-	x := l.ev.Fan
-	x.Asked, l.touched = true, true
-	l.ev.Attempt++
-	m := l.beginMessage()
-	m.List, m.Key, m.Input = true, l.key(listStep, 0), x.Cursor
+func (p pages) next() Begin {
+	x := p.s.ev.Fan
+	x.Asked, p.s.fold.touched = true, true
+	p.s.ev.Attempt++
+	m := p.s.beginMessage()
+	m.List, m.Key, m.Input = true, p.s.key(listStep, 0), x.Cursor
 	return m
 }
 
-// answer takes a list of items.
-func (l listed) answer(m Done) {
-	ev, x := l.ev, l.ev.Fan
+// listed takes a list of items. goesOn reports that the fan has new items, or no more to come; an error is why the fan
+// fails.
+func (p pages) listed(m Done) (goesOn bool, err error) {
+	s, ev, x := p.s, p.s.ev, p.s.ev.Fan
 	if !ev.open() || x == nil || !x.Asked || m.Attempt != ev.Attempt {
-		return
+		return false, nil
 	}
-	x.Asked, l.touched = false, true
-	if m.Outcome == Unknown {
-		doubtful{l.step}.doubt(outcomeUnknown + m.Error)
-		return
-	}
-	if m.Outcome != OK {
-		ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: l.now, Msg: shorten(m.Error)})
-		x.Misses++
-		if delay, again := (pace{l.step}).again(m, x.Misses); again {
-			l.sendBegin(l.next(), delay)
-			return
-		}
-		l.stop(m.Error)
-		return
+	x.Asked, s.fold.touched = false, true
+	switch m.Outcome {
+	case OK:
+	case Unknown:
+		s.doubt(outcomeUnknown + m.Error)
+		return false, nil
+	default:
+		return false, p.missed(m)
 	}
 	var list listing
 	if err := json.Unmarshal(m.Result, &list); err != nil {
-		l.stop(fmt.Sprintf("a list of items: %v", err))
-		return
+		return false, fmt.Errorf("a list of items: %w", err)
 	}
 	if err := checkItems(list.Items); err != nil {
-		l.stop(err.Error())
-		return
+		return false, err
 	}
 	x.Cursor, x.Listing = list.Next, list.Next != nil
 	if len(list.Items) > 0 {
-		for _, page := range chunks(list.Items, l.plan.whole.bounds.page) {
-			l.addPage(page, l.n.pagesAtOnce())
+		for _, page := range chunks(list.Items, s.fold.plan.whole.bounds.page) {
+			p.add(page, s.n.pagesAtOnce())
 		}
 	}
-	l.goOn()
+	return true, nil
+}
+
+// missed asks for a list again after a failed attempt. If no attempt is left, it returns why.
+func (p pages) missed(m Done) error {
+	s, ev, x := p.s, p.s.ev, p.s.ev.Fan
+	ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: s.fold.now, Msg: shorten(m.Error)})
+	x.Misses++
+	delay, again := pace{p.s}.again(m, x.Misses)
+	if !again {
+		return errors.New(m.Error)
+	}
+	s.sendBegin(p.next(), delay)
+	return nil
 }

@@ -7,26 +7,31 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
+// inParts reports that what the step begins are documents of their own: children, or pages of items.
+func (s step) inParts() bool { return s.n.Child != nil || s.ev.Fan != nil && s.ev.Fan.Paged }
+
 // parts is a step with the documents of its own that it has begun: a child for each item, pages of items, or one child.
-type parts struct{ step }
+type parts struct{ s step }
 
 // start starts a part of the step.
 func (p parts) start(i int, m Start) {
-	m.Plan, m.ID, m.Version = p.plan.Name, ChildID(p.id, p.n.Path, p.ev.Run, i), p.doc.Version
-	m.Parent = &Parent{ID: p.id, Path: p.n.Path, Run: p.ev.Run, Index: i}
-	m.By, m.Firm = p.until(), p.stays()
-	p.send(m)
+	s := p.s
+	m.Plan, m.ID, m.Version = s.fold.plan.Name, ChildID(s.fold.id, s.n.Path, s.ev.Run, i), s.fold.doc.Version
+	m.Parent = &Parent{ID: s.fold.id, Path: s.n.Path, Run: s.ev.Run, Index: i}
+	m.By, m.Firm = s.until(), s.stays()
+	s.fold.send(m)
 }
 
 // state returns the state of a child, or makes the step stuck. Without an item it follows from the own state.
 func (p parts) state(item jsontext.Value) (state jsontext.Value, ok bool) {
+	s := p.s
 	err := guard(func() (err error) {
 		var own any
 		if item == nil {
-			own, err = p.plan.Decode(p.doc.State)
+			own, err = s.fold.plan.Decode(s.fold.doc.State)
 		}
 		if err == nil {
-			state, err = p.n.Start(own, item)
+			state, err = s.n.Start(own, item)
 		}
 		return err
 	})
@@ -34,29 +39,30 @@ func (p parts) state(item jsontext.Value) (state jsontext.Value, ok bool) {
 		err = fmt.Errorf("the state of a child has %d bytes; want at most %d", len(state), most)
 	}
 	if err != nil {
-		p.halt(haltBegin, err.Error())
+		s.halt(haltBegin, err.Error())
 	}
 	return state, err == nil
 }
 
 // ask asks a part of the step for something.
 func (p parts) ask(i int, act string, undo int) {
-	m := Act{Plan: p.plan.Name, ID: ChildID(p.id, p.n.Path, p.ev.Run, i), Do: act, Parent: true, Undo: undo}
+	s := p.s
+	m := Act{Plan: s.fold.plan.Name, ID: ChildID(s.fold.id, s.n.Path, s.ev.Run, i), Do: act, Parent: true, Undo: undo}
 	if act == ActCancel {
-		m.Why, m.Keep = "the step "+p.n.Name+" of "+p.id+" ends", p.doc.Keep
+		m.Why, m.Keep = "the step "+s.n.Name+" of "+s.fold.id+" ends", s.fold.doc.Keep
 	}
-	p.send(m)
+	s.fold.send(m)
 }
 
 // cancel cancels what the step has begun, and waits for the answers before the step ends. Items of agents have a grace.
 func (p parts) cancel(ending Status, why string) {
-	ev, f := p.ev, p.ev.Fan
-	ev.Status, ev.Halt, ev.Ending, ev.Msg, p.touched = InProcess, "", ending, shorten(why), true
+	ev, f := p.s.ev, p.s.ev.Fan
+	ev.Status, ev.Halt, ev.Ending, ev.Msg, p.s.fold.touched = InProcess, "", ending, shorten(why), true
 	if f != nil {
 		f.stop()
 	}
-	if f != nil && !f.Paged && p.n.Child == nil {
-		ev.Timeout = earliest(ev.Timeout, p.now.Add(Grace))
+	if !p.s.inParts() {
+		ev.Timeout = earliest(ev.Timeout, p.s.fold.now.Add(Grace))
 		return
 	}
 	ev.Timeout = time.Time{} // each part has an alarm of its own
@@ -71,24 +77,11 @@ func (p parts) cancel(ending Status, why string) {
 	}
 }
 
-// failed takes the word of a Child's child that has not ended well.
-func (p parts) failed(m Done) {
-	ev := p.ev
-	switch {
-	case !ev.goesOn(): // it has said so before
-	case ev.Ending != "":
-		ev.Armed = m.Outcome == Withdrawn && p.doc.Keep && p.n.undoable() // a rerun will have to undo it
-		p.ended()
-	default:
-		p.fail(m.Error)
-	}
-}
-
 // says takes the word of a part that is stuck, or moves again. An ended part has such a word, too: the undo of a late
 // success may be under way there, or stuck. Of several words the newest counts, whenever it comes: each part that was
 // stuck has a word that it moves again.
 func (p parts) says(m Done) {
-	ev, i := p.ev, 0
+	ev, i := p.s.ev, 0
 	if m.Item != nil {
 		i = *m.Item
 	}
@@ -100,7 +93,7 @@ func (p parts) says(m Done) {
 		ev.StuckParts = append(ev.StuckParts, StuckPart{Index: i})
 	}
 	if x := &ev.StuckParts[at]; x.Seq < m.Seq {
-		x.Seq, x.Msg, x.Undoes, p.touched, p.moved = m.Seq, "", m.Undoes, true, true
+		x.Seq, x.Msg, x.Undoes, p.s.fold.touched, p.s.fold.moved = m.Seq, "", m.Undoes, true, true
 		if m.Outcome == Halted {
 			x.Msg = shorten("stuck: " + m.Error)
 		}

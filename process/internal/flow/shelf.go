@@ -8,7 +8,7 @@ import (
 // shelf is the part of the trail that a document may need again: steps that have ended, but are undone if the instance
 // fails, or may still hear of a second success. A document that has grown large puts them there, those that ended
 // first before the others. It fetches them back, the last ones first, when all that ended later is undone.
-type shelf struct{ *turn }
+type shelf struct{ fold *fold }
 
 // A Shelved is a step on the shelf. Its row is the one that has the order.
 type Shelved struct {
@@ -27,8 +27,8 @@ const (
 
 // put puts steps on the shelf if the document is large.
 func (s shelf) put() {
-	d := s.doc
-	size, most := d.size(), s.plan.whole.bounds.shelf
+	d := s.fold.doc
+	size, most := d.size(), s.fold.plan.whole.bounds.shelf
 	if size <= most {
 		return
 	}
@@ -45,20 +45,21 @@ func (s shelf) put() {
 		gone[ev] = true
 		size -= ev.size()
 		d.Shelf = append(d.Shelf, Shelved{ID: ev.ID, Run: ev.Run, Order: ev.Order, Armed: ev.Armed, Back: ev.Back})
-		s.leave(ev)
+		s.fold.leave(ev)
 	}
 	d.Events = slices.DeleteFunc(d.Events, func(ev *Event) bool { return gone[ev] })
 }
 
 // fits reports that a step may lie on the shelf. While something is unwound, armed steps stay: they are next.
 func (s shelf) fits(ev *Event) bool {
-	return (ev.Armed || settler(s).hears(ev)) && (ev.Verb == Do || ev.Verb == Ask) && !ev.open() && ev.Status != Undoing && !ev.undoing() && !ev.unknown() && ev.StuckParts == nil &&
-		len(ev.Was) == 0 && ev.size() <= maxShelf && !(ev.Armed && len(s.doc.Unwinds) > 0)
+	d := s.fold.doc
+	return (ev.Armed || tree{s.fold.plan, d}.hears(ev)) && (ev.Verb == Do || ev.Verb == Ask) && !ev.open() && ev.Status != Undoing && !ev.undoing() && !ev.unknown() &&
+		ev.StuckParts == nil && len(ev.Was) == 0 && ev.size() <= maxShelf && !(ev.Armed && len(d.Unwinds) > 0)
 }
 
 // fetch asks for the steps that are to be undone next, and reports that the unwind waits for them.
 func (s shelf) fetch(u Unwind) bool {
-	d := s.doc
+	d := s.fold.doc
 	var want []int
 	for i, x := range d.Shelf {
 		if x.Armed && u.holds(x.ID) {
@@ -69,35 +70,35 @@ func (s shelf) fetch(u Unwind) bool {
 	if len(want) == 0 {
 		return false
 	}
-	if last := scopes(s).lastBefore(u, nil); last != nil && last.Order > d.Shelf[want[0]].Order {
+	if last := (tree{s.fold.plan, d}).lastBefore(u, nil); last != nil && last.Order > d.Shelf[want[0]].Order {
 		return false
 	}
 	if d.Shelf[want[0]].Asked {
 		return true
 	}
-	m := Fetch{Plan: s.plan.Name, ID: s.id}
+	m := Fetch{Plan: s.fold.plan.Name, ID: s.fold.id}
 	for _, i := range want[:min(len(want), maxFetch)] {
 		m.Want = append(m.Want, d.Shelf[i])
 		d.Shelf[i].Asked = true
 	}
-	s.touched = true
-	s.send(m)
+	s.fold.touched = true
+	s.fold.send(m)
 	return true
 }
 
 // hear asks for the step of a success that may be a second one.
 func (s shelf) hear(m Done) {
-	for _, x := range s.doc.Shelf {
+	for _, x := range s.fold.doc.Shelf {
 		if x.ID == m.Path && x.Run == m.Run {
-			s.touched = true
-			s.send(Fetch{Plan: s.plan.Name, ID: s.id, Want: []Shelved{x}, Word: &m})
+			s.fold.touched = true
+			s.fold.send(Fetch{Plan: s.fold.plan.Name, ID: s.fold.id, Want: []Shelved{x}, Word: &m})
 		}
 	}
 }
 
-// back takes steps off the shelf.
-func (s shelf) back(m Fetched) {
-	d := s.doc
+// back takes steps off the shelf. It returns the word for which the first one was needed, if that one is back.
+func (s shelf) back(m Fetched) *Done {
+	d := s.fold.doc
 	for _, ev := range m.Steps {
 		at := slices.IndexFunc(d.Shelf, func(x Shelved) bool { return x.ID == ev.ID && x.Run == ev.Run && x.Order == ev.Order })
 		if at < 0 {
@@ -109,7 +110,7 @@ func (s shelf) back(m Fetched) {
 			d.Shelf = nil
 		}
 		d.Trailed--
-		s.touched = true
+		s.fold.touched = true
 		s.askAgain() // for the others, if they are next
 		i := slices.IndexFunc(d.Events, func(x *Event) bool { return x.Created.After(ev.Created) || x.Created.Equal(ev.Created) && x.ID > ev.ID })
 		if i < 0 {
@@ -117,9 +118,10 @@ func (s shelf) back(m Fetched) {
 		}
 		d.Events = slices.Insert(d.Events, i, ev)
 	}
-	if m.Word != nil && d.findRun(m.Word.Path, m.Word.Run) != nil {
-		s.done(*m.Word)
+	if m.Word != nil && d.findRun(m.Word.Path, m.Word.Run) == nil {
+		return nil
 	}
+	return m.Word
 }
 
 func (e *Event) clone() *Event {
@@ -130,18 +132,9 @@ func (e *Event) clone() *Event {
 
 // askAgain forgets that steps are on their way back.
 func (s shelf) askAgain() {
-	for i := range s.doc.Shelf {
-		if s.doc.Shelf[i].Asked {
-			s.doc.Shelf[i].Asked, s.touched = false, true
+	for i := range s.fold.doc.Shelf {
+		if s.fold.doc.Shelf[i].Asked {
+			s.fold.doc.Shelf[i].Asked, s.fold.touched = false, true
 		}
-	}
-}
-
-// letGo forgets what is not undone any more.
-func (s shelf) letGo() {
-	d := s.doc
-	d.Shelf = slices.DeleteFunc(d.Shelf, func(x Shelved) bool { return x.Armed && !d.unwound(x.ID) })
-	if len(d.Shelf) == 0 {
-		d.Shelf = nil
 	}
 }

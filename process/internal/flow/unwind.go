@@ -1,46 +1,64 @@
 package flow
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
-// unwound reports that what a step has done is to be taken back.
-func (d *Instance) unwound(path string) bool {
-	return slices.ContainsFunc(d.Unwinds, func(u Unwind) bool { return u.Then != unwindDone && u.holds(path) })
+// giveUp ends the instance, after all that was done has been taken back.
+func (x scopes) giveUp(final Status, why string) {
+	f, d := x.fold, x.fold.doc
+	f.touched, f.moved = true, true
+	d.Final, d.Msg, d.Ended = final, shorten(why), time.Time{}
+	f.begins = nil
+	x.cancelWhere(func(string) bool { return true })
+	if !d.Keep {
+		d.Unwinds = nil
+	}
+	d.Unwinds = append(slices.DeleteFunc(d.Unwinds, func(u Unwind) bool { return u.Then != "" }), Unwind{Then: unwindEnd})
 }
 
-// cancelOpen cancels the open steps in a scope, those that are about to begin, and those that were to begin after
-// unwinds in it.
-func (x scopes) cancelOpen(scope string) {
+// drop cancels what is open in a scope, and has all taken back that was done in it.
+func (x scopes) drop(scope, then string) {
 	x.cancelWhere(func(path string) bool { return within(path, scope) })
+	x.fold.doc.Unwinds = append(x.fold.doc.Unwinds, Unwind{Scope: scope, Then: then})
 }
 
+// cancelWhere cancels the open steps in a scope, those that are about to begin, and those that were to begin after
+// unwinds in it.
 func (x scopes) cancelWhere(in func(path string) bool) {
-	d := x.doc
-	x.touched = true
-	x.next = slices.DeleteFunc(x.next, func(n *Node) bool { return in(n.Path) })
+	f, d := x.fold, x.fold.doc
+	f.touched = true
+	f.begins = slices.DeleteFunc(f.begins, func(n *Node) bool { return in(n.Path) })
 	for i := range d.Unwinds {
 		if u := &d.Unwinds[i]; u.Then == unwindElse && in(u.Scope) {
 			u.Then = ""
 		}
 	}
 	for _, ev := range d.Events {
-		if s, ok := x.step(ev); ok && ev.open() && in(ev.ID) {
-			s.cancel()
+		s, ok := f.step(ev)
+		switch {
+		case !ok || !ev.open() || !in(ev.ID):
+		case ev.Ending != "", ev.Halt == haltDoubt && ev.Fan == nil: // whoever knows what it has done ends it
+			ev.Ending = Canceled
+		default:
+			s.kind().cancel()
 		}
 	}
 }
 
 // unwind takes one step of the unwinding, and reports whether there was one.
 func (x scopes) unwind() bool {
-	d := x.doc
+	f, d, t := x.fold, x.fold.doc, tree{x.fold.plan, x.fold.doc}
 	for i, u := range d.Unwinds {
 		keeps := u.Then == unwindDone || u.Then == unwindEnd && d.Keep
-		if x.busy(u) || keeps && len(d.Unwinds) > 1 {
+		if t.busy(u) || keeps && len(d.Unwinds) > 1 {
 			continue
 		}
-		if !keeps && shelf(x).fetch(u) {
+		if !keeps && (shelf{f}).fetch(u) {
 			continue
 		}
-		x.touched = true
+		f.touched = true
 		if !keeps && x.undoNext(u) {
 			return true
 		}
@@ -51,85 +69,70 @@ func (x scopes) unwind() bool {
 		case unwindEnd, unwindDone:
 			x.end(d.Final)
 		case unwindElse:
-			if n := x.plan.Node(u.Scope); n != nil && n.Else != nil {
-				x.push(n.Else.Steps[0])
+			if n := f.plan.Node(u.Scope); n != nil && n.Else != nil {
+				f.begin(n.Else.Steps[0])
 			}
 		case unwindRerun:
-			operator(x).beginAgain(x.plan.Node(u.Scope))
+			x.beginAgain(f.plan.Node(u.Scope))
 		}
 		return true
 	}
 	return false
-}
-
-// busy reports that something in the scope of an unwind is open, or is being undone.
-func (x scopes) busy(u Unwind) bool {
-	return slices.ContainsFunc(x.doc.Events, func(ev *Event) bool { return (ev.open() || ev.undoing()) && u.holds(ev.ID) })
-}
-
-// undoing reports that something that the step has done is being taken back.
-func (e *Event) undoing() bool {
-	return slices.ContainsFunc(e.Undos, func(u *Undo) bool { return !u.Status.Final() })
-}
-
-// takesBack is undoing, also of a part of the step that has ended.
-func (e *Event) takesBack() bool {
-	return e.undoing() || slices.ContainsFunc(e.StuckParts, func(x StuckPart) bool { return x.Undoes })
 }
 
 // undoNext begins to undo the step of a scope that ended last, and those that ended before it side by side with it.
 func (x scopes) undoNext(u Unwind) bool {
-	var batch []*Event
-	for {
-		last := x.lastBefore(u, batch)
-		if last == nil || slices.ContainsFunc(batch, func(ev *Event) bool { return !x.sideBySide(ev.ID, last.ID) }) {
-			break
-		}
-		batch = append(batch, last)
-	}
+	batch := tree{x.fold.plan, x.fold.doc}.nextUndos(u)
 	for _, ev := range batch {
 		ev.Back = u.Then == unwindEnd || u.Then == unwindRerun
-		s, _ := x.step(ev)
-		undoing{s}.begin()
+		s, _ := x.fold.step(ev)
+		s.kind().undo()
 	}
 	return len(batch) > 0
 }
 
-// lastBefore returns the armed step of a scope that ended last before those of a batch.
-func (x scopes) lastBefore(u Unwind, batch []*Event) (last *Event) {
-	for _, ev := range x.doc.Events {
-		before := len(batch) == 0 || ev.Order < batch[len(batch)-1].Order
-		if before && (last == nil || ev.Order > last.Order) && u.holds(ev.ID) && x.armed(ev) {
-			last = ev
+// beginAgain begins from a step on, now that what was done has been taken back. Steps that may still say something stay
+// in the document.
+func (x scopes) beginAgain(n *Node) {
+	f, d := x.fold, x.fold.doc
+	var kept []*Event
+	for _, ev := range d.Events {
+		x := f.plan.Node(ev.ID)
+		if rootIndex(ev.ID) <= n.Index || ev.unknown() || x != nil && x.undoable() {
+			ev.Back = false // it is begun anew
+			kept = append(kept, ev)
+			continue
 		}
+		f.leave(ev)
 	}
-	return last
+	d.Events = kept
+	for i := range d.Shelf {
+		d.Shelf[i].Back = false
+	}
+	d.Run++
+	if p := f.plan.Step(d.Pivot); p != nil && rootIndex(p.Path) >= n.Index+1 {
+		d.Pivot = ""
+	}
+	if f.plan.Within > 0 && d.Pivot == "" {
+		d.By = f.now.Add(f.plan.Within)
+	}
+	f.moved = true
+	f.begin(n)
 }
 
-// armed reports that a step has ended, and has done something that is to be undone if its scope fails.
-func (x scopes) armed(ev *Event) bool {
-	switch {
-	case ev.open() || ev.Status == Undone || ev.Status == Undoing:
-		return false
-	case ev.Fan == nil:
-		return ev.Armed
-	case len(ev.Fan.Armed) > 0:
-		return true
+// end ends the instance.
+func (x scopes) end(s Status) {
+	f, d := x.fold, x.fold.doc
+	f.touched, f.moved = true, true
+	d.Final, d.Ended, d.Unwinds = s, f.now, nil
+	f.begins = nil
+	for _, e := range d.Early {
+		f.unheard(e, "")
 	}
-	n := x.plan.Node(ev.ID)
-	return n != nil && (n.Child != nil || ev.Fan.Paged) && n.undoable() && ev.Fan.OK > 0 && ev.Fan.Undo < ev.Fan.N
-}
-
-// sideBySide reports that two steps are in different branches of one All.
-func (x scopes) sideBySide(a, b string) bool {
-	for n := x.plan.Node(a); n != nil; n = n.Seq.Owner {
-		o := n.Seq.Owner
-		if o == nil {
-			return false
-		}
-		if within(b, o.Path) {
-			return o.Verb == All && !within(b, n.Seq.Path) && !n.Seq.Alt && !(o.Else != nil && within(b, o.Else.Path))
-		}
+	d.Early = nil
+	if d.Parent != nil {
+		announcer{f}.tellEnd(true)
+		return
 	}
-	return false
+	retention{f}.keepUntil(f.now.Add(retention{f}.kept()))
 }
