@@ -81,7 +81,6 @@ type breaker struct {
 	timer    *time.Timer
 	watch    *time.Timer // opens a breaker that its timer doesn't
 	window   window      // of calls while it is closed
-	doubt    doubt       // likewise
 	since    time.Time   // when it opened
 	ramped   time.Time   // when the last ramp began
 	shut     time.Time   // when it was shut last
@@ -108,13 +107,6 @@ func newBreaker(cfg *Config, say func(event)) *breaker {
 	}
 }
 
-// isDoubting reports that this process tells others of its failures.
-func isDoubting(b *breaker) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state == closed && b.doubt.on
-}
-
 // unlock frees the mutex, and says what has happened.
 func (b *breaker) unlock() {
 	heard := b.heard
@@ -137,9 +129,6 @@ func (b *breaker) limits() (worker.Limits, <-chan struct{}) {
 		return worker.Limits{Concurrency: 1, MaxInHand: 1}, changed
 	case ramping:
 		return worker.Limits{Concurrency: b.limit, MaxInHand: b.limit}, changed
-	}
-	if b.doubt.hesitates(b) {
-		return worker.Limits{Concurrency: doubtCalls, MaxInHand: doubtCalls}, changed
 	}
 	return worker.Limits{}, changed
 }
@@ -226,10 +215,13 @@ func (b *breaker) count(p permit, told outcome, now time.Time) {
 			return
 		}
 		b.window.add(p.id, told == failure, now)
-		if told == failure {
-			b.doubt.fails(b, now)
-		} else if b.doubt.on || b.doubt.others.Row > 0 {
-			b.doubt.relieve(b, now)
+		switch {
+		case told != failure:
+		case b.window.tripped(b.when, now):
+			b.mine = true
+			b.open(0)
+		case b.window.halfway(b.when):
+			b.heard = append(b.heard, event{kind: uneasy})
 		}
 	case probing:
 		if told == decided {
@@ -321,7 +313,6 @@ func (b *breaker) open(atLeast time.Duration) {
 	switch {
 	case b.state == closed, wasBack(b):
 		kind, b.since = opened, time.Now()
-		b.doubt.end()
 	case b.state == ramping:
 		kind = relapses
 	}
@@ -427,7 +418,8 @@ func (b *breaker) spend(id string, attempts int, waited time.Duration) bool {
 func (b *breaker) repeat() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.state == closed && !b.doubt.spreads(b) && b.window.repeat(b.cfg.Budget, time.Now())
+	now := time.Now()
+	return b.state == closed && !b.window.spreads(b.when, now) && b.window.repeat(b.cfg.Budget, now)
 }
 
 // rest returns how long the breaker stays open, and how often a message has failed here since it was shut last and

@@ -56,16 +56,14 @@
 // changes. When a breaker opens, its process reports that. The others are rung where the store rings, and those whose
 // calls are done say so. If the reports are more, the breaker is open for all: also for a process that starts.
 //
-// A process tells of a doubt earlier: when 3 of its calls have failed in a row, or 2 if others doubt, and of 2 messages
-// at least. Each process counts what others have told as its own failures in a row, until a call of its own is done. So
-// the breakers of many processes open after hardly more calls than that of one. A doubt opens no breaker of a process
-// whose last call was done, and it isn't a report. For its first second, a worker takes one message at a time. When a
-// call is done, the doubt is over, and the next one begins 2 failures later, for 10 minutes.
+// Each process counts its own calls alone. So in an outage a process makes 20 calls, and those that are under way by
+// then, or fewer if the breaker is open for all before: hardly more than 25 if few calls are under way at a time.
+// Afterwards there is one probe at a time in all processes, some 35 in ten minutes.
 //
 // Then one process at a time claims the right to probe, by a guarded write, and beats while its call is under way. If
 // the call is done, all processes begin to call slowly. If it fails, all wait for longer. Without rings, processes
-// look every 5 seconds while their breaker is open, and the others learn of reports and doubts only when calls of
-// theirs fail.
+// look every 5 seconds while their breaker is open, and the others learn of reports only when half as many of their
+// calls have failed as open a breaker.
 //
 // If the service asks one process to wait, that needs no other report: the breaker is open for all, for as long, an
 // hour at most. The document has the length of the pause, which each process counts from when it learns of it. A
@@ -106,7 +104,7 @@
 //  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
 //     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker, nor can one step of a process in all its attempts, nor can fewer than 5
-//     in all processes together. It can't keep it open while others wait: the next probe is another one. Nor can a
+//     messages. It can't keep it open while others wait: the next probe is another one. Nor can a
 //     caller's own deadline that leaves its calls less than a quarter of Timeout.
 //  4. The trouble of one process stops no other. A breaker is open for all only if more processes report that theirs
 //     has opened than say that their calls are done, or if the service asks to wait. A process whose own breaker is
@@ -115,8 +113,8 @@
 //     a minute. Reports that are there when a process starts, and don't change for a minute, are removed: those that
 //     live report again. A document names 200 processes at most.
 //  5. A breaker that is closed costs one request, when its worker starts, and no goroutine and no timer. Neither does
-//     one that ramps and has no calls. A service that comes and goes costs each process some 10 doubts, and then one in
-//     10 minutes: 2 to 6 writes each, and a read of each process for each write.
+//     one that ramps and has no calls. A service that comes and goes, and opens no breaker, costs a process without
+//     rings a read now and then, and one with rings nothing.
 //  6. A guard loses no message, and changes no promise of the worker. It only says "later", up to MaxAge. That a
 //     message was handed back in an outage makes it wait no longer afterwards. Without a store, and while the store
 //     fails, the breaker and the limits are the process's own. A document that can't be read may have been that of an

@@ -51,7 +51,6 @@ type fleet struct {
 	reported time.Time     // when this process reported that it is ill; zero: it hasn't
 	followed bool          // the record was open when it was seen last
 	tries    int           // that it had then
-	told     hearsay       // of the others, by it
 	old      int64         // epoch of the record that this process found with reports when it started; 0: none
 	failing  time.Time     // since when the store fails; zero: it doesn't
 }
@@ -136,7 +135,7 @@ func (f *fleet) hurry() {
 // on notes what has happened to the breaker.
 func (f *fleet) on(e event) {
 	f.mu.Lock()
-	if f.probing && e.kind != overdue && !e.kind.early() {
+	if f.probing && e.kind != overdue && e.kind != uneasy {
 		f.probing = false
 		switch e.kind {
 		case recovers:
@@ -208,9 +207,6 @@ func (f *fleet) step(ctx context.Context) (quiet bool, pause time.Duration) {
 	case known.ill && !known.waited && !f.doc.Open:
 		return false, grace
 	}
-	if f.calm() && isDoubting(f.b) {
-		return false, caseAge // by then it may have no calls any more, and takes its doubt back
-	}
 	return f.calm(), lookEvery - mathrand.N(lookEvery/2)
 }
 
@@ -221,12 +217,11 @@ func (f *fleet) agree(ctx context.Context) (facts, error) {
 		if err := f.look(ctx); err != nil {
 			return facts{}, err
 		}
-		if first && !f.doc.Open && len(f.doc.Ill)+len(f.doc.Doubt) > 0 {
+		if first && !f.doc.Open && len(f.doc.Ill) > 0 {
 			f.old = f.doc.Epoch
 		} else if f.old != f.doc.Epoch {
 			f.old = 0 // one of those that have reported lives
 		}
-		f.told.listen(f)
 		known := f.facts()
 		if known.verdict == none && f.followed != f.doc.Open { // what the record says comes first
 			f.follow(known.epoch)
@@ -284,8 +279,6 @@ func (f *fleet) facts() facts {
 	if k.probing && (f.b.state == ramping || f.b.state == closed) { // its end is about to be told
 		k.probing, k.verdict = false, done
 	}
-	k.doubt, k.more = f.b.doubt.doubting(f.b, now)
-	k.stale = f.told.stale(f.id, now)
 	k.epoch, k.ill, k.since, k.why = f.b.epoch, f.b.mine, f.b.since, f.b.last
 	if f.b.state == open && f.b.owed.After(now) {
 		k.asked, k.pause = f.b.owed, f.b.owed.Sub(now)
@@ -345,9 +338,6 @@ func (f *fleet) calm() bool {
 	told := f.verdict == none && f.reported.IsZero()
 	f.mu.Unlock()
 	now := f.state()
-	if isDoubting(f.b) != (f.doc.Doubt[f.id].Row > 0) && !f.doc.Open {
-		return false // the record doesn't say it yet
-	}
 	return !f.followed && f.old == 0 && (now == closed || now == ramping && told)
 }
 

@@ -391,7 +391,7 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration
 	}
 	g.breaker.mu.Lock()
 	defer g.breaker.mu.Unlock()
-	return !g.breaker.doubt.spreads(g.breaker)
+	return !g.breaker.window.spreads(g.breaker.when, time.Now())
 }
 
 // refuse is the verdict on a message whose call is not made.

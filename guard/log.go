@@ -26,14 +26,10 @@ const (
 	relapses // it opens again, soon after
 	isClosed
 	overdue
-	unknown  // a probe told nothing
-	uneasy   // calls fail, so others may have told of it
-	doubtful // so many that others are to know, or no more
-	stuck    // it stayed shut beyond its time
+	unknown // a probe told nothing
+	uneasy  // calls of a closed breaker fail, so other processes may have reported an outage
+	stuck   // it stayed shut beyond its time
 )
-
-// early reports that an event happens to a closed breaker, which stays so.
-func (k eventKind) early() bool { return k == uneasy || k == doubtful }
 
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
 func (g *Guard) say(e event) {
@@ -41,7 +37,7 @@ func (g *Guard) say(e event) {
 	if e.kind == opened {
 		g.tally.opened.Add(1)
 	}
-	if e.kind == unknown || e.kind.early() {
+	if e.kind == unknown || e.kind == uneasy {
 		return
 	}
 	log := g.logger()

@@ -34,7 +34,7 @@ func (g *Guard) Status() Status {
 	return s
 }
 
-// List returns the breakers of which a store has a document, by name: those that have ever been in doubt, or open.
+// List returns the breakers of which a store has a document, by name: those that have ever been open.
 func List(ctx context.Context, s *storage.Store) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for info, err := range s.Blobs(guards).List(ctx, "") {

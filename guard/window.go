@@ -95,6 +95,23 @@ func (w *window) tripped(b Break, now time.Time) bool {
 	return true
 }
 
+// halfway reports that half as many calls have failed as open the breaker, in the window or in a row.
+func (w *window) halfway(b Break) bool {
+	half := max(1, b.Of/2)
+	return w.row == half || w.sum.failures == half
+}
+
+// spreads reports that calls seem to fail for more than one message: the last ones did, within the window.
+func (w *window) spreads(b Break, now time.Time) bool {
+	messages := 0
+	for _, s := range w.failing {
+		if w.row > 0 && !s.at.Before(w.rowAt) && now.Sub(s.at) <= b.Window {
+			messages++
+		}
+	}
+	return messages > 1
+}
+
 // see notes a message in a list that keeps those seen last, as many as it has room for.
 func see(list []sighting, id string, now time.Time) []sighting {
 	oldest := 0
