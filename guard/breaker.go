@@ -419,7 +419,7 @@ func (b *breaker) repeat() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	return b.state == closed && !b.window.spreads(b.when, now) && b.window.repeat(b.cfg.Budget, now)
+	return b.state == closed && !b.window.spreads(b.when, now) && b.window.repeat(now)
 }
 
 // rest returns how long the breaker stays open, and how often a message has failed here since it was shut last and

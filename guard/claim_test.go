@@ -80,7 +80,7 @@ func TestLaw2AClaimHoldsNoSlot(t *testing.T) {
 			}
 			return do()
 		})
-		g = New("smtp", Config{Store: s, Slots: 1, Logger: slog.New(slog.DiscardHandler), InPlace: NotInPlace})
+		g = WithInPlace(New("smtp", Config{Store: s, Slots: 1, Logger: slog.New(slog.DiscardHandler)}), 0)
 		defer g.fleet.close()
 		for g.fleet.state() != open {
 			_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })

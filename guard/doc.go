@@ -83,7 +83,7 @@
 //	err := smtp.Set(limits) // while it works; what limits has counts, and nothing of before
 //
 // Processes divide both by a document of the store; see package coord/limit. The Limiter takes only messages that have
-// a permit, or get one within InPlace. So the queue is where messages wait. Several queues of a process that have the
+// a permit, or get one soon. So the queue is where messages wait. Several queues of a process that have the
 // Limiter divide its part, and the calls that a ramp lets through.
 //
 // Config.Adaptive bounds the calls of this process at a time by what the service can usefully do, as the process finds
@@ -101,7 +101,8 @@
 //     since this message's last try, as far as this process knows. So an outage poisons nobody, but for messages
 //     of unknown outcome, also those of probes, where there is neither Repeatable nor Verify. A message that fails by
 //     itself does end in the poison queue once others are done.
-//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than InPlace, and for a probe
+//  2. Nothing is held while a message waits: no handler's place and no probe, for longer than 250
+//     milliseconds, and for a probe
 //     the time that the store needs to answer its claim. No permit and no slot is held for a claim.
 //  3. One message alone can't open the breaker, nor can one step of a process in all its attempts, nor can fewer than 5
 //     messages. It can't keep it open while others wait: the next probe is another one. Nor can a

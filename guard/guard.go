@@ -29,6 +29,7 @@ type Guard struct {
 	limiters sync.Map // of bool by queue: that a worker has the limiter, or that it was told to
 	tally    tally
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a limiter
+	inPlace  time.Duration               // for which a handler waits at most
 	setting  sync.Mutex                  // held while the numbers change, so that all are those of one Set
 
 	transports atomic.Bool // there is one that notes what was sent
@@ -39,7 +40,7 @@ type Guard struct {
 // parts, such as by host or by kind of request, has a guard for each part. [Guard.Err] reports what is wrong with the
 // name or the Config. A worker with a limiter of such a guard doesn't start, and no call is made.
 func New(name string, cfg Config) *Guard {
-	g := &Guard{name: name}
+	g := &Guard{name: name, inPlace: inPlace}
 	g.cfg, g.fault = cfg.withDefaults(name)
 	g.unsure = g.fault == nil && leavesUnsure(&g.cfg)
 	g.breaker = newBreaker(&g.cfg, g.say)
@@ -108,7 +109,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		g.division.called(m.Queue)
 		defer g.division.ended(&g.quota.tight)
 	}
-	p, refused := g.begin(ctx, m.id, max(g.cfg.InPlace, 0))
+	p, refused := g.begin(ctx, m.id, g.inPlace)
 	if refused != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -376,9 +377,9 @@ func (f Fault) outcome() outcome {
 }
 
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
-// the handler's own place, and that for InPlace at most, together with the wait for the call's permit.
+// the handler's own place, and that for inPlace at most, together with the wait for the call's permit.
 func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration) bool {
-	left := g.cfg.InPlace - waited
+	left := g.inPlace - waited
 	if left <= 0 || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
 		return false
 	}

@@ -364,7 +364,7 @@ func (q *quota) room(most int) (room int, wait time.Duration) {
 		}
 	}
 	if p.rate != nil {
-		within := max(q.cfg.InPlace, 0) * 3 / 4 // else the last ones would wait for a little too long
+		within := inPlace * 3 / 4 // else the last ones would wait for a little too long
 		permits, next, _ := p.rate.Room(within)
 		if permits += int(q.calling.Load()); permits < room {
 			room, wait = permits, max(next-within, leastTell)

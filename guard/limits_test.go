@@ -305,7 +305,7 @@ func TestLaw5IdleLimitsCostNothing(t *testing.T) {
 	})
 }
 
-// A handler that has waited for a permit waits for the rest of InPlace at most before it repeats its call.
+// A handler that has waited for a permit waits for the rest of 250 milliseconds at most before it repeats its call.
 func TestLaw2AllWaitsOfAHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := guard.New("smtp", guard.Config{Rate: guard.PerSecond(5), Logger: quietLogger()})
@@ -328,7 +328,7 @@ func TestLaw2AllWaitsOfAHandler(t *testing.T) {
 func TestSlotsThatDoNotBind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		g := guard.New("smtp", guard.Config{Slots: 1000, InPlace: guard.NotInPlace, Logger: quietLogger()})
+		g := once(guard.New("smtp", guard.Config{Slots: 1000, Logger: quietLogger()}))
 		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Concurrency: 2, MaxInHand: 64})
 		if err != nil {
 			t.Fatal(err)

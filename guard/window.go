@@ -2,7 +2,11 @@ package guard
 
 import "time"
 
-const windowBuckets = 10
+const (
+	windowBuckets = 10
+	repeatPart    = 10 // of so many calls one may be repeated in place
+	leastRepeats  = 3  // but so many always may
+)
 
 // window counts the calls of the last while, and which messages failed in it. The oldest tenth is forgotten at once.
 // Its callers hold a mutex.
@@ -68,10 +72,10 @@ func (w *window) add(id string, failed bool, now time.Time) {
 	w.failing = see(w.failing, id, now)
 }
 
-// repeat counts a call that is repeated in place, if that keeps within the budget.
-func (w *window) repeat(budget float64, now time.Time) bool {
+// repeat counts a call that is repeated in place, unless too many are.
+func (w *window) repeat(now time.Time) bool {
 	b := w.bucket(now)
-	if w.sum.repeats >= max(leastRepeats, int(budget*float64(w.sum.calls))) {
+	if w.sum.repeats >= max(leastRepeats, w.sum.calls/repeatPart) {
 		return false
 	}
 	b.repeats++

@@ -70,8 +70,8 @@ func guards() []mutant {
 		{
 			name: "a handler waits for a permit, and as long again before a repeat",
 			file: "guard/guard.go",
-			old:  "	left := g.cfg.InPlace - waited\n",
-			new:  "	left := g.cfg.InPlace - min(waited, 0)\n",
+			old:  "	left := g.inPlace - waited\n",
+			new:  "	left := g.inPlace - min(waited, 0)\n",
 			by:   "guard",
 			test: "TestLaw2AllWaitsOfAHandler",
 		},
