@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -106,7 +107,7 @@ const (
 	maxTimeout  = 24 * time.Hour         // of a call
 	maxAge      = 720 * time.Hour        // a reaction can't judge older messages
 	maxDistinct = 1000
-	minWindow   = windowBuckets * time.Millisecond
+	minWindow   = breaker.LeastWindow
 )
 
 // withDefaults returns a complete copy, or an error with every fault.

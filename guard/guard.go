@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
+	"github.com/millrace-go/millrace/guard/internal/fleet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/right"
@@ -22,8 +24,8 @@ type Guard struct {
 	name     string
 	cfg      Config
 	fault    error // of the configuration
-	breaker  *breaker
-	fleet    *fleet
+	breaker  *localBreaker
+	fleet    *fleet.Fleet
 	quota    *quota
 	division division // of the quota's room and the breaker's, among queues
 	limiters sync.Map // of bool by queue: that a worker has the limiter, or that it was told to
@@ -44,12 +46,8 @@ func New(name string, cfg Config) *Guard {
 	g.cfg, g.fault = cfg.withDefaults(name)
 	g.unsure = g.fault == nil && leavesUnsure(&g.cfg)
 	g.breaker = newBreaker(&g.cfg, g.say)
-	g.fleet = newFleet(name, g.breaker, g.logger)
-	g.division.tell = func() {
-		g.breaker.mu.Lock()
-		defer g.breaker.mu.Unlock()
-		g.breaker.news.tell()
-	}
+	g.fleet = fleet.New(name, g.breaker, g.breaker.place, g.logger)
+	g.division.tell = g.breaker.tell
 	g.quota = newQuota(name, &g.cfg, g.logger, g.division.tell)
 	if g.fault == nil {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots, g.cfg.Adaptive)
@@ -58,7 +56,7 @@ func New(name string, cfg Config) *Guard {
 		register(g, g.cfg.Metrics)
 	}
 	if g.fault == nil && g.cfg.Store != nil {
-		g.fleet.open(context.Background(), g.cfg.Store, false)
+		g.fleet.Open(context.Background(), g.cfg.Store, false)
 	}
 	return g
 }
@@ -68,8 +66,7 @@ func (g *Guard) Err() error { return g.fault }
 
 // Open reports that this process lets no call through, or a probe at most, because the service is away.
 func (g *Guard) Open() bool {
-	s := g.fleet.state()
-	return s != closed && s != ramping
+	return g.breaker.view().State.Away()
 }
 
 // Around returns a reaction whose whole run is one call.
@@ -119,7 +116,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		return refused
 	}
 	if ctx.Err() != nil { // it ended before the call began
-		g.breaker.end(p, neutral, nil, 0)
+		g.breaker.end(p, breaker.Neutral, nil, 0)
 		g.quota.give(p.seat)
 		return context.Cause(ctx)
 	}
@@ -148,27 +145,27 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
-	shared := g.fleet.active.Load()
+	shared := g.fleet.Active()
 	if shared { // before it has a permit, which nobody else could use while the store answers
-		if wait, ok := g.fleet.claim(ctx); !ok {
+		if wait, ok := g.fleet.Claim(ctx); !ok {
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
 	s, wait, short := g.quota.take(ctx, most)
 	if short != byBreaker {
 		if shared {
-			g.fleet.free()
+			g.fleet.Free()
 		}
 		return permit{}, g.refuse(short, wait)
 	}
-	if shared && stoodStill(g.fleet) {
+	if shared && g.fleet.StoodStill() {
 		g.quota.give(s)
-		g.fleet.free()
-		return permit{}, g.refuse(byBreaker, againSoon)
+		g.fleet.Free()
+		return permit{}, g.refuse(byBreaker, fleet.AgainSoon)
 	}
 	p, wait, ok := g.breaker.begin(id)
 	if shared {
-		g.fleet.free()
+		g.fleet.Free()
 	}
 	if !ok {
 		g.quota.give(s)
@@ -273,7 +270,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 			}
 			fault, err = judgePanic(ctx, within, sent, g.unsure), panicked(ctx, g, m, how)
 		}
-		if fault.outcome() == failure && g.cfg.hurried(ctx, within) {
+		if fault.outcome() == breaker.Failure && g.cfg.hurried(ctx, within) {
 			fault.cutOff = true
 		}
 		m.doubts(g.unsure, after)
@@ -353,27 +350,27 @@ func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Du
 // Unwrap makes it match context.DeadlineExceeded.
 func (l late) Unwrap() error { return context.DeadlineExceeded }
 
-func (f Fault) outcome() outcome {
+func (f Fault) outcome() breaker.Outcome {
 	switch {
 	case f.cutOff:
-		return neutral
+		return breaker.Neutral
 	case f.decided:
-		return decided
+		return breaker.Decided
 	case f.busy:
-		return success
+		return breaker.Success
 	}
 	switch f.Kind {
 	case Done, Permanent:
-		return success
+		return breaker.Success
 	case Transient, Unknown:
-		return failure
+		return breaker.Failure
 	case Throttled:
 		if f.Alone {
-			return success
+			return breaker.Success
 		}
-		return throttled
+		return breaker.Throttled
 	}
-	return neutral
+	return breaker.Neutral
 }
 
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
@@ -390,9 +387,7 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration
 	if !pause(ctx, wait) {
 		return false
 	}
-	g.breaker.mu.Lock()
-	defer g.breaker.mu.Unlock()
-	return !g.breaker.window.spreads(g.breaker.when, time.Now())
+	return !g.breaker.spreads()
 }
 
 // refuse is the verdict on a message whose call is not made.

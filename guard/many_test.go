@@ -165,8 +165,8 @@ func TestLaw4EachProcessCountsItsOwnCalls(t *testing.T) {
 	})
 }
 
-// One process can't reach the service. The others, whose calls are done, count none of its failures, although many calls
-// of theirs fail afterwards.
+// One process can't reach the service. The others, whose calls are done, count none of its failures, although many
+// calls of theirs fail afterwards.
 func TestLaw4OneProcessInTroubleStopsNoOther(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		all := together(t, worldtest.OpenStore(t, worldtest.Virtual), 3)
@@ -212,8 +212,8 @@ func TestLaw3FewMessagesOfManyProcesses(t *testing.T) {
 	})
 }
 
-// A service comes and goes in one process of four, for an hour, and no breaker opens. Nothing is written, and nothing is
-// asked of the store where it rings.
+// A service comes and goes in one process of four, for an hour, and no breaker opens. Nothing is written, and nothing
+// is asked of the store where it rings.
 func TestLaw5AServiceThatComesAndGoesCostsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var calls storagetest.Calls

@@ -1,6 +1,9 @@
-package guard
+package breaker
 
 import "time"
+
+// LeastWindow is the shortest Break.Window.
+const LeastWindow = windowBuckets * time.Millisecond
 
 const (
 	windowBuckets = 10

@@ -1,4 +1,4 @@
-package guard
+package fleet
 
 import (
 	"encoding/json"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 )
+
+// LongestPause bounds what a service may ask for.
+const LongestPause = time.Hour
 
 const (
 	mostMembers = 200         // that a record names
@@ -51,7 +54,7 @@ func decodeRecord(body []byte) (record, error) {
 		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || !isID(id) })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		!isID(r.Prober) || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
+		!isID(r.Prober) || r.Pause < 0 || r.Pause > LongestPause.Milliseconds() ||
 		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
@@ -182,7 +185,7 @@ func (f facts) milliseconds() int64 {
 	if f.pause <= 0 {
 		return 0
 	}
-	return min((f.pause + time.Millisecond - 1).Milliseconds(), longestWait.Milliseconds())
+	return min((f.pause + time.Millisecond - 1).Milliseconds(), LongestPause.Milliseconds())
 }
 
 // instead returns what replaces a record that can't be read, from the one that a process has seen before. It is open,

@@ -1,4 +1,4 @@
-package guard
+package fleet
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -71,8 +72,8 @@ func TestLaw4Quorum(t *testing.T) {
 	}
 }
 
-// Programs of before and after this one write documents with other members. They can be read. What such a member says
-// has no effect, and the next write leaves the member out.
+// Earlier and later versions write documents with other members. Such documents can be read. A member that is unknown
+// here has no effect, and the next write leaves it out.
 func TestDocumentsOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]record{
@@ -194,13 +195,39 @@ func TestLaw1TheHistoryOfProbers(t *testing.T) {
 	}
 }
 
-// newFleetOn returns the part of a process whose store fails now and then. Nothing runs by itself.
-func newFleetOn(t *testing.T, s *storage.Store, r *rand.Rand) (*fleet, *storagetest.Link) {
-	t.Helper()
-	cfg, err := Config{}.withDefaults("bank")
-	if err != nil {
-		t.Fatal(err)
+// process is a process whose breaker has no alarms.
+type process struct {
+	*Fleet
+	own sync.Mutex
+	m   *breaker.Machine // under own
+}
+
+func newMachine() *breaker.Machine {
+	return breaker.New(breaker.Break{Rate: 0.5, Of: 20, Distinct: 5, Window: 10 * time.Second}, breaker.Probe{First: time.Second, Most: 30 * time.Second}, time.Minute, func() float64 { return 0.5 })
+}
+
+func (p *process) Update(f func(*breaker.Machine, time.Time)) {
+	p.own.Lock()
+	f(p.m, time.Now())
+	events := p.m.Take().Events
+	p.own.Unlock()
+	for _, e := range events {
+		p.On(e)
 	}
+}
+
+// due makes the next call the probe.
+func (p *process) due() {
+	m := newMachine()
+	m.OpenedByOthers(breaker.Outage{Part: 90}, time.Now())
+	m.Wake(m.Take().Wake)
+	p.own.Lock()
+	defer p.own.Unlock()
+	p.m = m
+}
+
+// newFleetOn returns the part of a process whose store fails now and then. Nothing runs by itself.
+func newFleetOn(s *storage.Store, r *rand.Rand) (*process, *storagetest.Link) {
 	var mu sync.Mutex
 	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return r.IntN(n) }
 	link := storagetest.NewLink(storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
@@ -214,8 +241,9 @@ func newFleetOn(t *testing.T, s *storage.Store, r *rand.Rand) (*fleet, *storaget
 		}
 		return do()
 	}))
-	f := newFleet("bank", newBreaker(&cfg, func(event) {}), func() *slog.Logger { return slog.New(slog.DiscardHandler) })
-	f.store.Store(link.Store)
+	f := &process{m: newMachine()}
+	f.Fleet = New("bank", f, time.Minute, func() *slog.Logger { return slog.New(slog.DiscardHandler) })
+	f.ledger.store.Store(link.Store)
 	f.wake, f.io = make(chan struct{}, 1), make(chan struct{}, 1)
 	f.active.Store(true) // there is no goroutine
 	return f, link
@@ -223,7 +251,7 @@ func newFleetOn(t *testing.T, s *storage.Store, r *rand.Rand) (*fleet, *storaget
 
 func probes(t *testing.T, h *storagetest.History[step, bool], s *storage.Store, n int, r *rand.Rand) {
 	ctx := t.Context()
-	f, link := newFleetOn(t, s, rand.New(rand.NewPCG(r.Uint64(), 1)))
+	f, link := newFleetOn(s, rand.New(rand.NewPCG(r.Uint64(), 1)))
 	note := func(op string, do func() bool) (ok bool) {
 		h.Record(n, func() []storagetest.Answer[step, bool] {
 			ok = do()
@@ -233,20 +261,16 @@ func probes(t *testing.T, h *storagetest.History[step, bool], s *storage.Store, 
 	}
 	for range 40 {
 		time.Sleep(time.Duration(r.IntN(3000)) * time.Millisecond)
-		f.b.mu.Lock()
-		f.b.state = due
-		f.b.mu.Unlock()
-		f.failing = time.Time{} // else it would probe by itself at last
-		if !note("claim", func() bool { _, ok := f.claim(ctx); return ok }) {
+		f.due()
+		f.ledger.failing = time.Time{} // else it would probe by itself at last
+		if !note("claim", func() bool { _, ok := f.Claim(ctx); return ok }) {
 			continue
 		}
-		f.b.mu.Lock()
-		f.b.state = probing
-		f.b.mu.Unlock()
+		f.Update(func(m *breaker.Machine, now time.Time) { m.Begin("", now) })
 		if r.IntN(4) == 0 { // it dies, and begins anew as another
 			note("end", func() bool { return true })
 			link.Cut()
-			f, link = newFleetOn(t, s, rand.New(rand.NewPCG(r.Uint64(), 1)))
+			f, link = newFleetOn(s, rand.New(rand.NewPCG(r.Uint64(), 1)))
 			continue
 		}
 		for range r.IntN(4) {
@@ -276,17 +300,15 @@ func TestLaw7TheProberDies(t *testing.T) {
 		if _, err := s.Blobs(guards).Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true}`), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
-		claim := func(f *fleet) bool {
-			f.b.mu.Lock()
-			f.b.state = due
-			f.b.mu.Unlock()
-			_, ok := f.claim(t.Context())
+		claim := func(f *process) bool {
+			f.due()
+			_, ok := f.Claim(t.Context())
 			return ok
 		}
-		dead, _ := newFleetOn(t, s, rand.New(rand.NewPCG(1, 1)))
-		other, _ := newFleetOn(t, s, rand.New(rand.NewPCG(1, 2)))
-		for _, f := range []*fleet{dead, other} {
-			f.store.Store(s) // nothing fails
+		dead, _ := newFleetOn(s, rand.New(rand.NewPCG(1, 1)))
+		other, _ := newFleetOn(s, rand.New(rand.NewPCG(1, 2)))
+		for _, f := range []*process{dead, other} {
+			f.ledger.store.Store(s) // nothing fails
 		}
 		if !claim(dead) {
 			t.Fatal("nobody else has the right to probe")
@@ -343,7 +365,7 @@ func FuzzRecord(f *testing.F) {
 		} {
 			next, _ := r.with(k)
 			readable(next)
-			if next.Tries < 0 || next.Pause < 0 || next.Pause > longestWait.Milliseconds() || next.Pause > 0 && !next.Open && r.Pause == 0 {
+			if next.Tries < 0 || next.Pause < 0 || next.Pause > LongestPause.Milliseconds() || next.Pause > 0 && !next.Open && r.Pause == 0 {
 				t.Errorf("%+v becomes %+v", r, next)
 			}
 		}
