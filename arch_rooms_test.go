@@ -44,8 +44,6 @@ func large() map[string]int {
 	return map[string]int{
 		"cmd/internal/mutants.firstFailure": 28,
 		"coord/limit.member":                33,
-		"guard":                             7,
-		"guard.fleet":                       28,
 		"handlers":                          14,
 		"handlers.Registry":                 40,
 		"host/internal/boot":                4,

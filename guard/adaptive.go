@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 )
 
 // Adaptive bounds the calls of one process at a time by what the service can usefully do, as that process measures it.
@@ -158,7 +159,7 @@ func (a *adaptive) begin(now time.Time) {
 
 // end notes that a call has ended. Calls that weren't done say nothing of the time that they need. away says that the
 // breaker wasn't closed: then the round begins anew.
-func (a *adaptive) end(began, now time.Time, told outcome, away bool) {
+func (a *adaptive) end(began, now time.Time, told breaker.Outcome, away bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.probe(now)
@@ -174,7 +175,7 @@ func (a *adaptive) end(began, now time.Time, told outcome, away bool) {
 		if a.skip--; a.skip == 0 {
 			a.restart(now)
 		}
-	case told == success:
+	case told == breaker.Success:
 		a.done++
 		took := now.Sub(began).Seconds()
 		if a.base > 0 {

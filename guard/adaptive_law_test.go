@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 )
 
 // crowd is a service that does so many calls at a time, and those who call it whenever their limits let them. The other
@@ -111,7 +113,7 @@ func (c *crowd) play(d time.Duration) (used, longer float64) {
 		c.done++
 		c.took += c.now.Sub(call.began)
 		call.by.done++
-		call.by.end(call.began.Add(call.by.clock), c.now.Add(call.by.clock), success, false)
+		call.by.end(call.began.Add(call.by.clock), c.now.Add(call.by.clock), breaker.Success, false)
 		c.fill()
 	}
 	c.now = until
@@ -339,12 +341,12 @@ func TestLaw12FailuresDoNotMoveAnAdaptiveLimit(t *testing.T) {
 	p := c.callers[0]
 	limit, base := p.limit, p.base
 	for range 10_000 {
-		told, away := failure, false
+		told, away := breaker.Failure, false
 		switch c.rand.IntN(3) {
 		case 0:
-			told = neutral
+			told = breaker.Neutral
 		case 1:
-			told, away = success, true
+			told, away = breaker.Success, true
 		}
 		p.begin(c.now)
 		began := c.now

@@ -253,7 +253,7 @@ func TestAdaptiveRefusesBadBounds(t *testing.T) {
 func TestAdaptiveShowsWhatItRefuses(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := prometheus.NewRegistry()
-		g := guard.New("crm", guard.Config{Adaptive: guard.Adaptive{Most: 1}, InPlace: guard.NotInPlace, Metrics: r, Logger: quietLogger()})
+		g := once(guard.New("crm", guard.Config{Adaptive: guard.Adaptive{Most: 1}, Metrics: r, Logger: quietLogger()}))
 		err := g.Do(t.Context(), func(context.Context) error {
 			worldtest.WantErr(t, g.Do(t.Context(), ends(nil)), guard.ErrLimit)
 			return nil

@@ -84,8 +84,8 @@ func TestLaw11AnAgentsKeyIsThatOfItsStep(t *testing.T) {
 			t.Parallel()
 			bank := newKeyedBank(3)
 			c := cfg(bank)
-			c.Logger, c.InPlace = quietLogger(), guard.NotInPlace
-			g := guard.New("bank", c)
+			c.Logger = quietLogger()
+			g := once(guard.New("bank", c))
 			client := &http.Client{Transport: g.Transport(bank)}
 			call := func(ctx context.Context, path, more string) error { // the payment has a number, by which the bank can be asked
 				return g.Do(ctx, sendBy(client, http.MethodPost, "http://bank/"+path+"?number="+process.Key(ctx)+more))
@@ -228,7 +228,7 @@ func TestKeyed(t *testing.T) {
 // The attempts at one step are one message to the breaker: alone, it can't open it.
 func TestLaw3AnAgentsAttemptsAreOneMessage(t *testing.T) {
 	t.Parallel()
-	g := guard.New("bank", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Break: guard.Break{Of: 5, Window: time.Hour}})
+	g := once(guard.New("bank", guard.Config{Logger: quietLogger(), Break: guard.Break{Of: 5, Window: time.Hour}}))
 	calls := 0
 	plan := func(p *process.Plan[purchase]) {
 		process.Do(p, "charge", func(ctx context.Context, _ purchase) (string, error) {

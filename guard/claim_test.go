@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -9,15 +10,33 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
+
+// recordOf reads what the breakers of all processes have agreed on.
+func recordOf(t *testing.T, s *storage.Store) (r struct {
+	Open  bool
+	Tries int
+}) {
+	t.Helper()
+	blob, err := s.Blobs("guards").Get(t.Context(), "smtp", "")
+	if err == nil {
+		err = json.Unmarshal(blob.Body, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
 
 // A call claims the right to probe for all, while the probe of another call of its process begins and ends. The verdict
 // of that probe isn't lost: a service that answers has its breaker open no longer, and a failure counts for all.
 func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]outcome{"done": success, "failed": failure, "told nothing": neutral} {
+	for name, told := range map[string]breaker.Outcome{"done": breaker.Success, "failed": breaker.Failure, "told nothing": breaker.Neutral} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -32,14 +51,14 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 				})
 				g := New("smtp", Config{Store: s, Logger: slog.New(slog.DiscardHandler)})
 				f, b := g.fleet, g.breaker
-				defer f.close()
+				defer f.Close()
 				for range 20 {
 					_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })
 				}
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
-				if _, ok := f.claim(t.Context()); !ok || !f.doc.Open || f.state() != due {
-					t.Fatalf("the first call can't probe: state %d, record %+v", f.state(), f.doc)
+				if _, ok := f.Claim(t.Context()); !ok || !recordOf(t, s).Open || b.view().State != breaker.Due {
+					t.Fatalf("the first call can't probe: state %d, record %+v", b.view().State, recordOf(t, s))
 				}
 				meanwhile.Store(new(func() {
 					p, _, ok := b.begin("first")
@@ -48,17 +67,18 @@ func TestLaw7AProbeEndsWhileAnotherCallClaims(t *testing.T) {
 					}
 					b.end(p, told, nil, 0)
 				}))
-				f.claim(t.Context())
-				if told == neutral {
+				f.Claim(t.Context())
+				if told == breaker.Neutral {
 					time.Sleep(2 * time.Second) // until the next probe
-					f.claim(t.Context())
+					f.Claim(t.Context())
 					p, _, _ := b.begin("second")
-					b.end(p, success, nil, 0)
+					b.end(p, breaker.Success, nil, 0)
 				}
-				f.free()
+				f.Free()
 				synctest.Wait()
-				if wantOpen := told == failure; f.doc.Open != wantOpen || (f.state() == open) != wantOpen || wantOpen && f.doc.Tries != 1 {
-					t.Errorf("the breaker is in state %d, and the record is %+v", f.state(), f.doc)
+				r, state := recordOf(t, s), b.view().State
+				if wantOpen := told == breaker.Failure; r.Open != wantOpen || (state == breaker.Open) != wantOpen || wantOpen && r.Tries != 1 {
+					t.Errorf("the breaker is in state %d, and the record is %+v", state, r)
 				}
 			})
 		})
@@ -80,13 +100,13 @@ func TestLaw2AClaimHoldsNoSlot(t *testing.T) {
 			}
 			return do()
 		})
-		g = New("smtp", Config{Store: s, Slots: 1, Logger: slog.New(slog.DiscardHandler), InPlace: NotInPlace})
-		defer g.fleet.close()
-		for g.fleet.state() != open {
+		g = WithInPlace(New("smtp", Config{Store: s, Slots: 1, Logger: slog.New(slog.DiscardHandler)}), 0)
+		defer g.fleet.Close()
+		for g.breaker.view().State != breaker.Open {
 			_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })
 			time.Sleep(100 * time.Millisecond)
 		}
-		for g.fleet.state() != due {
+		for g.breaker.view().State != breaker.Due {
 			time.Sleep(10 * time.Millisecond)
 			synctest.Wait()
 		}

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"syscall"
 	"time"
+
+	"github.com/millrace-go/millrace/guard/internal/fleet"
 )
 
 // Usual classifies the errors that [HTTP], [SMTP] and [SQL] know. An error that none of them knows is [Transient],
@@ -214,4 +216,4 @@ func netFault(err error) (Fault, bool) {
 const busyFor = 30 * time.Second
 
 // longestWait bounds what a service may ask for.
-const longestWait = time.Hour
+const longestWait = fleet.LongestPause

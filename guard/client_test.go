@@ -79,7 +79,7 @@ func TestLaw11AClientsTimeoutOfAnAnswer(t *testing.T) {
 	defer close(hang)
 	for _, path := range []string{"/slow", "/torn"} {
 		for method, want := range map[string]handlers.Action{"GET": handlers.HandBack, "POST": handlers.ToPoison} {
-			g := guard.New("crm", guard.Config{InPlace: guard.NotInPlace, Logger: quietLogger()})
+			g := once(guard.New("crm", guard.Config{Logger: quietLogger()}))
 			client := &http.Client{Timeout: 50 * time.Millisecond, Transport: g.Transport(nil)}
 			wantAction(t, method+" "+path, g.Do(handling(t, id(1), 1), requesting(client, method, s.URL+path)), want)
 		}

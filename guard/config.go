@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -41,16 +42,8 @@ type Config struct {
 	// minute.
 	Timeout time.Duration
 
-	// InPlace is the longest time for which a call that can be repeated waits within its handler. [NotInPlace] repeats
-	// by delivery only. Defaults to 250 milliseconds.
-	InPlace time.Duration
-
-	// Budget bounds the calls that are repeated in place, as a share of all calls in Break.Window, 0 to 1. Three are
-	// always allowed. Defaults to 0.1.
-	Budget float64
-
 	// Rate bounds the calls of all processes together; their guards have the same name. A call that finds no permit
-	// waits for InPlace at most, and then its message is handed back. A queue with the guard's Limiter takes only
+	// waits for 250 milliseconds at most, and then its message is handed back. A queue with the guard's Limiter takes only
 	// messages that have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no limit.
 	Rate Rate
 
@@ -89,11 +82,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// These switch a part of [Config] off.
-const (
-	NoTimeout  = time.Duration(-1)
-	NotInPlace = time.Duration(-1)
-)
+// NoTimeout as Config.Timeout bounds no call.
+const NoTimeout = time.Duration(-1)
 
 // Break is when a breaker opens: when Rate of the calls in Window failed, of Of calls at least, or when Of calls failed
 // in a row. In both cases at least Distinct messages must have failed within Window. A call outside of a handler counts
@@ -113,11 +103,11 @@ type Probe struct {
 }
 
 const (
-	leastRepeats = 3               // that Budget always allows in a window
-	maxTimeout   = 24 * time.Hour  // of a call
-	maxAge       = 720 * time.Hour // a reaction can't judge older messages
-	maxDistinct  = 1000
-	minWindow    = windowBuckets * time.Millisecond
+	inPlace     = 250 * time.Millisecond // for which a handler waits at most, for a permit and before it repeats a call
+	maxTimeout  = 24 * time.Hour         // of a call
+	maxAge      = 720 * time.Hour        // a reaction can't judge older messages
+	maxDistinct = 1000
+	minWindow   = breaker.LeastWindow
 )
 
 // withDefaults returns a complete copy, or an error with every fault.
@@ -126,8 +116,6 @@ func (c Config) withDefaults(name string) (Config, error) {
 		c.Fault = Usual
 	}
 	c.Timeout = cmp.Or(c.Timeout, time.Minute)
-	c.InPlace = cmp.Or(c.InPlace, 250*time.Millisecond)
-	c.Budget = cmp.Or(c.Budget, 0.1)
 	c.Break.Rate = cmp.Or(c.Break.Rate, 0.5)
 	c.Break.Of = cmp.Or(c.Break.Of, 20)
 	c.Break.Distinct = cmp.Or(c.Break.Distinct, 5)
@@ -154,8 +142,6 @@ func (c *Config) validate(name string) error {
 	want(name != "" && len(name) <= 100, "the name has %d bytes; want 1 to 100", len(name))
 	want(storage.CheckKey(name) == nil, "the name can't be that of a document by which processes act as one; want UTF-8 without control characters")
 	want(c.Timeout == NoTimeout || c.Timeout > 0 && c.Timeout <= maxTimeout, "Timeout is %v; want a time up to %v, or NoTimeout", c.Timeout, maxTimeout)
-	want(c.InPlace == NotInPlace || c.InPlace > 0 && c.InPlace <= time.Second, "InPlace is %v; want a time up to %v, or NotInPlace", c.InPlace, time.Second)
-	want(c.Budget > 0 && c.Budget <= 1, "Budget is %v; want a share up to 1", c.Budget)
 	want(c.Break.Rate > 0 && c.Break.Rate <= 1, "Break.Rate is %v; want a share up to 1", c.Break.Rate)
 	want(c.Break.Of > 0, "Break.Of is %d; want a positive number", c.Break.Of)
 	want(c.Break.Distinct >= 2 && c.Break.Distinct <= maxDistinct, "Break.Distinct is %d; want 2 to %d: one message alone must not open a breaker", c.Break.Distinct, maxDistinct)

@@ -20,9 +20,9 @@ func quietLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 func TestFaultsOfAConfig(t *testing.T) {
 	t.Parallel()
 	g := guard.New("", guard.Config{
-		Timeout: -2, InPlace: time.Minute, Budget: 2, Break: guard.Break{Rate: -1, Of: -1, Distinct: 1, Window: 1}, Probe: guard.Probe{First: -1, Most: 2 * time.Hour}, MaxAge: -1,
+		Timeout: -2, Break: guard.Break{Rate: -1, Of: -1, Distinct: 1, Window: 1}, Probe: guard.Probe{First: -1, Most: 2 * time.Hour}, MaxAge: -1,
 	})
-	for _, want := range []string{"the name", "Timeout", "InPlace", "Budget", "Break.Rate", "Break.Of", "Break.Distinct", "Break.Window", "Probe", "MaxAge"} {
+	for _, want := range []string{"the name", "Timeout", "Break.Rate", "Break.Of", "Break.Distinct", "Break.Window", "Probe", "MaxAge"} {
 		if err := g.Err(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want something about %s", err, want)
 		}

@@ -141,7 +141,7 @@ func TestLaw11NothingIsRepeatedBehindARedirect(t *testing.T) {
 				http.Redirect(w, r, next+"/receipt", c.code)
 			}))
 			defer first.Close()
-			g := guard.New("bank", guard.Config{Fault: guard.HTTP, InPlace: time.Millisecond})
+			g := guard.WithInPlace(guard.New("bank", guard.Config{Fault: guard.HTTP}), time.Millisecond)
 			client := &http.Client{Transport: g.Transport(nil)}
 			var failed *guard.Error
 			if err := g.Do(handling(t, id(1), 1), posting(client, first.URL)); !errors.As(err, &failed) || failed.Fault.Kind != c.want || posts.Load() != c.posts {
@@ -167,7 +167,7 @@ func TestLaw11ARedirectThatCannotBeFollowed(t *testing.T) {
 				defer s.Close()
 				for _, known := range []func(error) guard.Fault{guard.HTTP, guard.Usual} {
 					posts.Store(0)
-					g := guard.New("bank", guard.Config{Fault: known, InPlace: time.Millisecond})
+					g := guard.WithInPlace(guard.New("bank", guard.Config{Fault: known}), time.Millisecond)
 					client := &http.Client{Transport: g.Transport(nil)}
 					if name == "turned down" {
 						client.CheckRedirect = func(*http.Request, []*http.Request) error { return errors.New("no redirects") }
@@ -246,7 +246,7 @@ func TestARepeatedRequestHasItsBody(t *testing.T) {
 				}
 			}))
 			defer s.Close()
-			g := guard.New("crm", guard.Config{Fault: guard.HTTP, InPlace: time.Millisecond})
+			g := guard.WithInPlace(guard.New("crm", guard.Config{Fault: guard.HTTP}), time.Millisecond)
 			client := &http.Client{Transport: g.Transport(s.Client().Transport)}
 			ctx := handling(t, id(1), 1)
 			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, bytes.NewReader([]byte("order 7")))

@@ -126,7 +126,7 @@ func TestLaw7ADamagedDocumentStopsNobodyForEver(t *testing.T) {
 					t.Errorf("a damaged document is told as %+v", found)
 				}
 				log := worldtest.NewLog()
-				g := guard.New("smtp", guard.Config{Logger: slog.New(log), InPlace: guard.NotInPlace})
+				g := once(guard.New("smtp", guard.Config{Logger: slog.New(log)}))
 				limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 				if err != nil {
 					t.Fatal(err)

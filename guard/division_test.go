@@ -213,7 +213,7 @@ func TestLaw10QueuesDivideTheRate(t *testing.T) {
 // When a service is back, the queues take one message for the probe, and then as many as the ramp lets through.
 func TestLaw10QueuesDivideTheRamp(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWays(t, worldtest.OpenStore(t, worldtest.Virtual), guard.Config{InPlace: guard.NotInPlace, Probe: guard.Probe{Most: time.Second}}, 2*time.Second, false)
+		w := newWays(t, worldtest.OpenStore(t, worldtest.Virtual), guard.Config{Probe: guard.Probe{Most: time.Second}}, 2*time.Second, false)
 		w.down.Store(true)
 		worldtest.Send(w.World, make([]job, 100)...)
 		worldtest.Send(w.World, make([]chore, 100)...)

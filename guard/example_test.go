@@ -49,7 +49,7 @@ func Example() {
 
 // Outside of a handler, a breaker that is open is an error at once.
 func ExampleGuard_Do() {
-	crm := guard.New("crm", guard.Config{Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace})
+	crm := guard.New("crm", guard.Config{Logger: slog.New(slog.DiscardHandler)})
 	calls := 0
 	for range 100 {
 		err := crm.Do(context.Background(), func(context.Context) error {

@@ -53,7 +53,7 @@ func TestLaw1OneProbeInTheFleet(t *testing.T) {
 				var down error
 				f := &fleet{t: t, store: limit(worldtest.OpenStore(t, worldtest.Virtual)), log: worldtest.NewLog(), took: 300 * time.Millisecond, fails: &down}
 				for range 3 {
-					f.start(guard.Config{Logger: slog.New(f.log), InPlace: guard.NotInPlace})
+					f.start(guard.Config{Logger: slog.New(f.log)})
 				}
 				calls, most := outage(t, f, &down)
 				if calls < 5 || calls > 16 || most > 1 {
@@ -81,7 +81,7 @@ func TestLaw6WithoutTheStore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		link := storagetest.NewLink(worldtest.OpenStore(t, worldtest.Virtual))
 		link.Cut()
-		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Store: link.Store})
+		g := once(guard.New("smtp", guard.Config{Logger: quietLogger(), Store: link.Store}))
 		trip(t, g)
 		probes := 0
 		for begin := time.Now(); time.Since(begin) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
@@ -210,7 +210,7 @@ func TestAProcessThatStartsLateInAnOutageTellsOfIt(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, log := worldtest.OpenStore(t, worldtest.Virtual), worldtest.NewLog()
 		open := func(log slog.Handler) (*guard.Guard, func()) {
-			g := guard.New("smtp", guard.Config{Logger: slog.New(log), InPlace: guard.NotInPlace})
+			g := once(guard.New("smtp", guard.Config{Logger: slog.New(log)}))
 			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 			if err != nil {
 				t.Fatal(err)
@@ -254,7 +254,7 @@ func TestAWorkerThatStartsWhileTheLastOneLeaves(t *testing.T) {
 			}
 			return do()
 		})
-		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Rate: guard.PerSecond(1000)})
+		g := once(guard.New("smtp", guard.Config{Logger: quietLogger(), Rate: guard.PerSecond(1000)}))
 		open := func() worker.Limiter {
 			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s})
 			if err != nil {

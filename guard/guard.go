@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
+	"github.com/millrace-go/millrace/guard/internal/fleet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/right"
@@ -22,13 +24,14 @@ type Guard struct {
 	name     string
 	cfg      Config
 	fault    error // of the configuration
-	breaker  *breaker
-	fleet    *fleet
+	breaker  *localBreaker
+	fleet    *fleet.Fleet
 	quota    *quota
 	division division // of the quota's room and the breaker's, among queues
 	limiters sync.Map // of bool by queue: that a worker has the limiter, or that it was told to
 	tally    tally
 	log      atomic.Pointer[slog.Logger] // of the first worker that asks for a limiter
+	inPlace  time.Duration               // for which a handler waits at most
 	setting  sync.Mutex                  // held while the numbers change, so that all are those of one Set
 
 	transports atomic.Bool // there is one that notes what was sent
@@ -39,16 +42,12 @@ type Guard struct {
 // parts, such as by host or by kind of request, has a guard for each part. [Guard.Err] reports what is wrong with the
 // name or the Config. A worker with a limiter of such a guard doesn't start, and no call is made.
 func New(name string, cfg Config) *Guard {
-	g := &Guard{name: name}
+	g := &Guard{name: name, inPlace: inPlace}
 	g.cfg, g.fault = cfg.withDefaults(name)
 	g.unsure = g.fault == nil && leavesUnsure(&g.cfg)
 	g.breaker = newBreaker(&g.cfg, g.say)
-	g.fleet = newFleet(name, g.breaker, g.logger)
-	g.division.tell = func() {
-		g.breaker.mu.Lock()
-		defer g.breaker.mu.Unlock()
-		g.breaker.news.tell()
-	}
+	g.fleet = fleet.New(name, g.breaker, g.breaker.place, g.logger)
+	g.division.tell = g.breaker.tell
 	g.quota = newQuota(name, &g.cfg, g.logger, g.division.tell)
 	if g.fault == nil {
 		g.fault = g.quota.set(g.cfg.Rate, g.cfg.Slots, g.cfg.Adaptive)
@@ -57,7 +56,7 @@ func New(name string, cfg Config) *Guard {
 		register(g, g.cfg.Metrics)
 	}
 	if g.fault == nil && g.cfg.Store != nil {
-		g.fleet.open(context.Background(), g.cfg.Store, false)
+		g.fleet.Open(context.Background(), g.cfg.Store, false)
 	}
 	return g
 }
@@ -67,8 +66,7 @@ func (g *Guard) Err() error { return g.fault }
 
 // Open reports that this process lets no call through, or a probe at most, because the service is away.
 func (g *Guard) Open() bool {
-	s := g.fleet.state()
-	return s != closed && s != ramping
+	return g.breaker.view().State.Away()
 }
 
 // Around returns a reaction whose whole run is one call.
@@ -108,7 +106,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		g.division.called(m.Queue)
 		defer g.division.ended(&g.quota.tight)
 	}
-	p, refused := g.begin(ctx, m.id, max(g.cfg.InPlace, 0))
+	p, refused := g.begin(ctx, m.id, g.inPlace)
 	if refused != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -118,7 +116,7 @@ func (g *Guard) Do(ctx context.Context, f func(context.Context) error) error {
 		return refused
 	}
 	if ctx.Err() != nil { // it ended before the call began
-		g.breaker.end(p, neutral, nil, 0)
+		g.breaker.end(p, breaker.Neutral, nil, 0)
 		g.quota.give(p.seat)
 		return context.Cause(ctx)
 	}
@@ -147,27 +145,27 @@ func (g *Guard) begin(ctx context.Context, id string, most time.Duration) (permi
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
-	shared := g.fleet.active.Load()
+	shared := g.fleet.Active()
 	if shared { // before it has a permit, which nobody else could use while the store answers
-		if wait, ok := g.fleet.claim(ctx); !ok {
+		if wait, ok := g.fleet.Claim(ctx); !ok {
 			return permit{}, g.refuse(byBreaker, wait)
 		}
 	}
 	s, wait, short := g.quota.take(ctx, most)
 	if short != byBreaker {
 		if shared {
-			g.fleet.free()
+			g.fleet.Free()
 		}
 		return permit{}, g.refuse(short, wait)
 	}
-	if shared && stoodStill(g.fleet) {
+	if shared && g.fleet.StoodStill() {
 		g.quota.give(s)
-		g.fleet.free()
-		return permit{}, g.refuse(byBreaker, againSoon)
+		g.fleet.Free()
+		return permit{}, g.refuse(byBreaker, fleet.AgainSoon)
 	}
 	p, wait, ok := g.breaker.begin(id)
 	if shared {
-		g.fleet.free()
+		g.fleet.Free()
 	}
 	if !ok {
 		g.quota.give(s)
@@ -272,7 +270,7 @@ func (g *Guard) call(ctx context.Context, m message, p permit, f func(context.Co
 			}
 			fault, err = judgePanic(ctx, within, sent, g.unsure), panicked(ctx, g, m, how)
 		}
-		if fault.outcome() == failure && g.cfg.hurried(ctx, within) {
+		if fault.outcome() == breaker.Failure && g.cfg.hurried(ctx, within) {
 			fault.cutOff = true
 		}
 		m.doubts(g.unsure, after)
@@ -352,33 +350,33 @@ func (l late) Error() string { return fmt.Sprintf("no answer within %v", time.Du
 // Unwrap makes it match context.DeadlineExceeded.
 func (l late) Unwrap() error { return context.DeadlineExceeded }
 
-func (f Fault) outcome() outcome {
+func (f Fault) outcome() breaker.Outcome {
 	switch {
 	case f.cutOff:
-		return neutral
+		return breaker.Neutral
 	case f.decided:
-		return decided
+		return breaker.Decided
 	case f.busy:
-		return success
+		return breaker.Success
 	}
 	switch f.Kind {
 	case Done, Permanent:
-		return success
+		return breaker.Success
 	case Transient, Unknown:
-		return failure
+		return breaker.Failure
 	case Throttled:
 		if f.Alone {
-			return success
+			return breaker.Success
 		}
-		return throttled
+		return breaker.Throttled
 	}
-	return neutral
+	return breaker.Neutral
 }
 
 // mayRepeat reports that a call may be repeated within its handler, and waits until then. Nothing is held meanwhile but
-// the handler's own place, and that for InPlace at most, together with the wait for the call's permit.
+// the handler's own place, and that for inPlace at most, together with the wait for the call's permit.
 func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration) bool {
-	left := g.cfg.InPlace - waited
+	left := g.inPlace - waited
 	if left <= 0 || fault.NotInPlace || fault.Kind != Transient && (fault.Kind != Unknown || !g.cfg.Repeatable) {
 		return false
 	}
@@ -389,9 +387,7 @@ func (g *Guard) mayRepeat(ctx context.Context, fault Fault, waited time.Duration
 	if !pause(ctx, wait) {
 		return false
 	}
-	g.breaker.mu.Lock()
-	defer g.breaker.mu.Unlock()
-	return !g.breaker.doubt.spreads(g.breaker)
+	return !g.breaker.spreads()
 }
 
 // refuse is the verdict on a message whose call is not made.

@@ -6,48 +6,56 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 )
 
 // A breaker that is closed again has no timer left, and neither has one that waits for its probe.
 func TestLaw5NoTimerIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg, err := Config{}.withDefaults("smtp")
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := newBreaker(&cfg, func(event) {})
-		call := func(told outcome) {
+		b := newTestBreaker(t, func(breaker.Event) {})
+		call := func(told breaker.Outcome) {
 			if p, _, ok := b.begin(""); ok {
 				b.end(p, told, nil, 0)
 			}
 		}
 		for range 20 {
-			call(failure)
+			call(breaker.Failure)
 		}
 		for _, want := range []struct {
-			in    state
+			in    breaker.State
 			timer bool
-		}{{open, true}, {due, false}, {ramping, false}, {closed, false}} {
+		}{{breaker.Open, true}, {breaker.Due, false}, {breaker.Ramping, false}, {breaker.Closed, false}} {
+			in := b.view().State
 			b.mu.Lock()
-			in, timer := b.state, b.timer != nil
+			timer := b.wake.timer != nil || b.watch.timer != nil
 			b.mu.Unlock()
 			if in != want.in || timer != want.timer {
 				t.Errorf("in state %d with a timer: %v; want state %d: %v", in, timer, want.in, want.timer)
 			}
 			switch in {
-			case open:
+			case breaker.Open:
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
-			case due:
-				call(success)
-			case ramping:
+			case breaker.Due:
+				call(breaker.Success)
+			case breaker.Ramping:
 				for range 100 {
-					call(success)
+					call(breaker.Success)
 				}
 			}
 		}
 	})
+}
+
+func newTestBreaker(t *testing.T, say func(breaker.Event)) *localBreaker {
+	t.Helper()
+	cfg, err := Config{}.withDefaults("smtp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newBreaker(&cfg, say)
 }
 
 // A breaker whose timer is lost, as by a bug, lets one call through when the pause has been over for a minute, twice
@@ -55,57 +63,35 @@ func TestLaw5NoTimerIsLeft(t *testing.T) {
 func TestLaw7ABreakerIsWatched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg, err := Config{}.withDefaults("smtp")
-		if err != nil {
-			t.Fatal(err)
-		}
 		var said atomic.Int64
-		b := newBreaker(&cfg, func(e event) {
-			if e.kind == stuck {
+		b := newTestBreaker(t, func(e breaker.Event) {
+			if e.Kind == breaker.Stuck {
 				said.Add(1)
 			}
 		})
-		begin := func() bool { _, _, ok := b.begin("a"); return ok }
+		begin := func() (permit, bool) { p, _, ok := b.begin("a"); return p, ok }
+		b.Update(func(m *breaker.Machine, now time.Time) {
+			m.OpenedByOthers(breaker.Outage{Pause: now.Add(time.Hour), Part: 100}, now)
+		})
 		b.mu.Lock()
-		b.open(time.Hour)
-		until := b.until
-		b.timer.Stop()
-		b.unlock()
-		time.Sleep(time.Until(until) + 59*time.Second)
-		if begin() || said.Load() > 0 {
+		b.wake.timer.Stop()
+		b.mu.Unlock()
+		time.Sleep(time.Until(b.view().Until) + 59*time.Second)
+		if _, ok := begin(); ok || said.Load() > 0 {
 			t.Error("a call was let through before")
 		}
 		time.Sleep(2 * time.Second)
-		if !begin() || begin() || said.Load() != 1 {
+		p, first := begin()
+		if _, second := begin(); !first || second || said.Load() != 1 {
 			t.Errorf("not one call was let through, and %d lines say so", said.Load())
 		}
+		b.end(p, breaker.Success, nil, 0)
 		b.mu.Lock()
-		b.move(closed)
-		if b.watch != nil {
-			t.Error("a closed breaker is watched")
+		if b.watch.timer != nil {
+			t.Error("a breaker that isn't shut is watched")
 		}
-		b.unlock()
-		time.Sleep(2 * time.Hour) // the place of the call ends
+		b.mu.Unlock()
 	})
-}
-
-// A window forgets calls when they are too old, all at once after a pause.
-func TestWindow(t *testing.T) {
-	t.Parallel()
-	start := time.Now()
-	w := newWindow(Break{Window: 10 * time.Second, Distinct: 5})
-	for _, c := range []struct {
-		after           time.Duration
-		calls, failures int
-	}{{0, 1, 1}, {500 * time.Millisecond, 2, 2}, {5 * time.Second, 3, 3}, {9900 * time.Millisecond, 4, 4}, {10 * time.Second, 3, 3}, {15 * time.Second, 3, 3}, {time.Hour, 1, 1}} {
-		w.add("a", true, start.Add(c.after))
-		if w.sum.calls != c.calls || w.sum.failures != c.failures {
-			t.Errorf("after %v: got %+v, want %d calls", c.after, w.sum, c.calls)
-		}
-	}
-	if len(w.failing) != 1 {
-		t.Errorf("one message was seen as %d", len(w.failing))
-	}
 }
 
 func FuzzRetryAfter(f *testing.F) {

@@ -157,10 +157,10 @@ func TestVerdictsFollowTheKind(t *testing.T) {
 func TestVerify(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		asked, done, fault := "", false, error(nil)
-		g := guard.New("bank", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Verify: func(_ context.Context, id string) (bool, error) {
+		g := once(guard.New("bank", guard.Config{Logger: quietLogger(), Verify: func(_ context.Context, id string) (bool, error) {
 			asked += id
 			return done, fault
-		}})
+		}}))
 		calls := 0
 		do := func(delivery int) error {
 			asked = ""

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -17,7 +18,7 @@ import (
 // doesn't begin.
 func TestLaw2AProcessThatStoodStillDoesNotProbe(t *testing.T) {
 	t.Parallel()
-	for _, still := range []time.Duration{time.Second, probeTTL * 5 / 6} {
+	for _, still := range []time.Duration{time.Second, 5 * time.Second} {
 		t.Run(still.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -30,18 +31,18 @@ func TestLaw2AProcessThatStoodStillDoesNotProbe(t *testing.T) {
 					return err
 				})
 				g := New("smtp", Config{Store: s, Logger: slog.New(slog.DiscardHandler)})
-				defer g.fleet.close()
+				defer g.fleet.Close()
 				for range 20 {
 					_ = g.Do(t.Context(), func(context.Context) error { return errors.New("down") })
 				}
-				for g.fleet.state() != due {
+				for g.breaker.view().State != breaker.Due {
 					time.Sleep(10 * time.Millisecond)
 					synctest.Wait()
 				}
 				stop.Store(true)
 				called := false
 				err := g.Do(t.Context(), func(context.Context) error { called = true; return nil })
-				if want := still < probeTTL*5/6; called != want || (err == nil) != want {
+				if want := still < 5*time.Second; called != want || (err == nil) != want {
 					t.Errorf("called: %v, %v; want %v", called, err, want)
 				}
 				if !called { // the next call claims anew

@@ -22,7 +22,7 @@ import (
 
 // quiet is a guard that logs nothing and repeats nothing in place.
 func quiet() *guard.Guard {
-	return guard.New("smtp", guard.Config{Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace})
+	return once(guard.New("smtp", guard.Config{Logger: slog.New(slog.DiscardHandler)}))
 }
 
 func id(n int) string { return worldtest.IDAt(time.Now(), n) }
@@ -106,7 +106,7 @@ func TestLaw1AnAttemptNeedsAServiceThatWorks(t *testing.T) {
 	})
 }
 
-// Do never waits longer than InPlace, besides for the call itself.
+// Do never waits longer than 250 milliseconds, besides for the call itself.
 func TestLaw2NothingIsHeldWhileWaiting(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := guard.New("smtp", guard.Config{Logger: slog.New(slog.DiscardHandler)})

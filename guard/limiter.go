@@ -32,7 +32,7 @@ func (g *Guard) Limiter(ctx context.Context, c worker.Consumer) (worker.Limiter,
 		return nil, err
 	}
 	if store := cmp.Or(g.cfg.Store, c.Store); store != nil {
-		g.fleet.open(ctx, store, true)
+		g.fleet.Open(ctx, store, true)
 	}
 	t := &limiter{guard: g, queue: c.Queue, most: c.Concurrency, atMost: c.MaxInHand, others: c.Others, inHand: c.InHand, store: c.Store != nil}
 	g.division.join(t)
@@ -136,5 +136,5 @@ func (t *limiter) Leave(ctx context.Context) error {
 	if !t.store {
 		return nil
 	}
-	return t.guard.quota.leave(ctx, t.guard.fleet.close)
+	return t.guard.quota.leave(ctx, t.guard.fleet.Close)
 }

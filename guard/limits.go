@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -43,10 +44,8 @@ func (g *Guard) Limits() Limits {
 	g.setting.Lock()
 	defer g.setting.Unlock()
 	rate, slots, adaptive := g.quota.numbers()
-	b := g.breaker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return Limits{Rate: rate, Slots: slots, Adaptive: adaptive, Break: b.when, Probe: b.probe}
+	v := g.breaker.view()
+	return Limits{Rate: rate, Slots: slots, Adaptive: adaptive, Break: Break(v.Break), Probe: Probe(v.Probe)}
 }
 
 // Check says what is wrong with limits, as [Guard.Set] would: for a program's settings that hold them.
@@ -73,13 +72,7 @@ func (g *Guard) Set(l Limits) error {
 	if err != nil {
 		return err
 	}
-	b := g.breaker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.when != cfg.Break {
-		b.when, b.window = cfg.Break, newWindow(cfg.Break)
-	}
-	b.probe = cfg.Probe
+	g.breaker.Update(func(m *breaker.Machine, _ time.Time) { m.Set(breaker.Break(cfg.Break), breaker.Probe(cfg.Probe)) })
 	return nil
 }
 
@@ -364,7 +357,7 @@ func (q *quota) room(most int) (room int, wait time.Duration) {
 		}
 	}
 	if p.rate != nil {
-		within := max(q.cfg.InPlace, 0) * 3 / 4 // else the last ones would wait for a little too long
+		within := inPlace * 3 / 4 // else the last ones would wait for a little too long
 		permits, next, _ := p.rate.Room(within)
 		if permits += int(q.calling.Load()); permits < room {
 			room, wait = permits, max(next-within, leastTell)

@@ -35,6 +35,7 @@ type fleet struct {
 
 	mu             sync.Mutex
 	calls          []time.Time // under mu, as all below
+	of             []int       // calls of each process
 	running, most  int
 	done, returned int // messages, and deliveries beyond the first
 }
@@ -56,10 +57,12 @@ func newFleet(t *testing.T, workers int, cfg guard.Config) *fleet {
 }
 
 func (f *fleet) start(cfg guard.Config) {
+	n := len(f.of)
+	f.of = append(f.of, 0)
 	g := guard.New("smtp", cfg)
 	w := worldtest.NewBare(f.t, f.store, handlers.Config{}, channel.Command[job]("jobs"))
 	handlers.React(w.Registry, "jobs", func(ctx context.Context, j job) error {
-		err := g.Do(ctx, f.call)
+		err := g.Do(ctx, func(ctx context.Context) error { f.count(n); return f.call(ctx) })
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if err == nil {
@@ -70,6 +73,13 @@ func (f *fleet) start(cfg guard.Config) {
 	})
 	stop := w.Start(worker.Config{Logger: slog.New(f.log), Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 8, MaxAttempts: f.tries, Limiter: g.Limiter}}})
 	f.guards, f.worlds, f.stop = append(f.guards, g), append(f.worlds, w), append(f.stop, stop)
+}
+
+// count counts a call of a process.
+func (f *fleet) count(process int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.of[process]++
 }
 
 func (f *fleet) call(ctx context.Context) error {
@@ -295,7 +305,7 @@ func TestLaw5IdleLimitsCostNothing(t *testing.T) {
 	})
 }
 
-// A handler that has waited for a permit waits for the rest of InPlace at most before it repeats its call.
+// A handler that has waited for a permit waits for the rest of 250 milliseconds at most before it repeats its call.
 func TestLaw2AllWaitsOfAHandler(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := guard.New("smtp", guard.Config{Rate: guard.PerSecond(5), Logger: quietLogger()})
@@ -318,7 +328,7 @@ func TestLaw2AllWaitsOfAHandler(t *testing.T) {
 func TestSlotsThatDoNotBind(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		g := guard.New("smtp", guard.Config{Slots: 1000, InPlace: guard.NotInPlace, Logger: quietLogger()})
+		g := once(guard.New("smtp", guard.Config{Slots: 1000, Logger: quietLogger()}))
 		limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s, Queue: "jobs", Concurrency: 2, MaxInHand: 64})
 		if err != nil {
 			t.Fatal(err)

@@ -3,72 +3,45 @@ package guard
 import (
 	"context"
 	"log/slog"
-	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// event is something that happens to a breaker.
-type event struct {
-	kind eventKind
-	id   string        // of the message of an overdue call
-	last string        // the last error of a call
-	took time.Duration // the outage, or the overdue call, so far
-	next time.Duration // until the next probe
-}
-
-type eventKind int
-
-const (
-	opened eventKind = iota
-	stays            // open
-	recovers
-	relapses // it opens again, soon after
-	isClosed
-	overdue
-	unknown  // a probe told nothing
-	uneasy   // calls fail, so others may have told of it
-	doubtful // so many that others are to know, or no more
-	stuck    // it stayed shut beyond its time
-)
-
-// early reports that an event happens to a closed breaker, which stays so.
-func (k eventKind) early() bool { return k == uneasy || k == doubtful }
-
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
-func (g *Guard) say(e event) {
-	g.fleet.on(e)
-	if e.kind == opened {
+func (g *Guard) say(e breaker.Event) {
+	g.fleet.On(e)
+	if e.Kind == breaker.Opened {
 		g.tally.opened.Add(1)
 	}
-	if e.kind == unknown || e.kind.early() {
+	if e.Kind == breaker.Inconclusive || e.Kind == breaker.CallsFail {
 		return
 	}
 	log := g.logger()
 	level, line := slog.LevelInfo, ""
 	attrs := []slog.Attr{slog.String("guard", g.name)}
-	switch e.kind {
-	case opened:
+	switch e.Kind {
+	case breaker.Opened:
 		level, line = slog.LevelWarn, "a service fails or asks to wait; its calls pause"
-		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
-	case relapses:
+		attrs = append(attrs, slog.Duration("probe_in", e.Next), slog.String("error", e.Last))
+	case breaker.Relapses:
 		level, line = slog.LevelWarn, "a service that answered again fails; its calls pause again"
-		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
-	case stays:
+		attrs = append(attrs, slog.Duration("probe_in", e.Next), slog.String("error", e.Last))
+	case breaker.Stays:
 		level, line = slog.LevelDebug, "a service is still away"
-		attrs = append(attrs, slog.Duration("probe_in", e.next), slog.String("error", e.last))
-	case recovers:
+		attrs = append(attrs, slog.Duration("probe_in", e.Next), slog.String("error", e.Last))
+	case breaker.Recovers:
 		line = "a service answers again; its calls begin slowly"
-		attrs = append(attrs, slog.Duration("after", e.took))
-	case isClosed:
+		attrs = append(attrs, slog.Duration("after", e.Took))
+	case breaker.IsClosed:
 		level, line = slog.LevelDebug, "a service is called as before"
-		attrs = append(attrs, slog.Duration("after", e.took))
-	case overdue:
+		attrs = append(attrs, slog.Duration("after", e.Took))
+	case breaker.Overdue:
 		level, line = slog.LevelWarn, "a call of a service goes on for too long; others take its place"
-		attrs = append(attrs, slog.String("id", e.id), slog.Duration("after", e.took))
-	case stuck:
+		attrs = append(attrs, slog.String("id", e.ID), slog.Duration("after", e.Took))
+	case breaker.Stuck:
 		level, line = slog.LevelError, "a breaker stayed shut beyond its time, which is a fault of this package; it lets one call through"
-		attrs = append(attrs, slog.Duration("late", e.took))
+		attrs = append(attrs, slog.Duration("late", e.Took))
 	}
 	log.LogAttrs(context.Background(), level, line, attrs...)
 }

@@ -27,11 +27,8 @@ type Counts struct {
 // opens for the others.
 func (g *Guard) Counts() Counts {
 	c := Counts{Failed: g.tally.calls[Transient].Load() + g.tally.calls[Unknown].Load(), Opened: g.tally.opened.Load()}
-	b := g.breaker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.mine && g.fleet.store.Load() != nil && !g.fleet.forAll.Load() {
-		c.Alone = b.since
+	if v := g.breaker.view(); v.Own && g.fleet.Shared() && !g.fleet.ForAll() {
+		c.Alone = v.Opened
 	}
 	return c
 }
@@ -101,11 +98,7 @@ func (c *collector) Collect(all chan<- prometheus.Metric) {
 		counter(c.refused, &counts.refused[why], label)
 	}
 	counter(c.opened, &counts.opened)
-	b := c.guard.breaker
-	b.mu.Lock()
-	state := b.state
-	b.mu.Unlock()
-	gauge(c.open, state == open || state == due || state == probing)
+	gauge(c.open, c.guard.breaker.view().State.Away())
 	gauge(c.alone, !c.guard.Counts().Alone.IsZero())
 	if p := c.guard.quota.parts.Load(); p != nil && p.adaptive != nil {
 		all <- prometheus.MustNewConstMetric(c.adaptive, prometheus.GaugeValue, float64(p.adaptive.allowed()))

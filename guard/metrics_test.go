@@ -17,7 +17,7 @@ func TestMetrics(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		r := prometheus.NewPedanticRegistry()
 		s := worldtest.OpenStore(t, worldtest.Virtual)
-		g := guard.New("smtp", guard.Config{Logger: quietLogger(), InPlace: guard.NotInPlace, Metrics: r})
+		g := once(guard.New("smtp", guard.Config{Logger: quietLogger(), Metrics: r}))
 		var limiters []worker.Limiter
 		for range 2 {
 			limiter, err := g.Limiter(t.Context(), worker.Consumer{Store: s, Metrics: r})

@@ -198,7 +198,7 @@ func TestAFaultThatDoesNotReturnIsTheDefaults(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				for where, ctx := range map[string]context.Context{"in a handler": handling(t, id(1), 1), "elsewhere": t.Context()} {
 					for status, want := range map[int]guard.Kind{http.StatusBadRequest: guard.Permanent, http.StatusTooManyRequests: guard.Throttled} {
-						g := guard.New("crm", guard.Config{Fault: fault, InPlace: guard.NotInPlace, Logger: quietLogger()})
+						g := once(guard.New("crm", guard.Config{Fault: fault, Logger: quietLogger()}))
 						answered := &guard.StatusError{Code: status}
 						err := error(nil)
 						ended := make(chan bool)

@@ -37,7 +37,7 @@ func child(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	g := guard.New("bank", guard.Config{Store: s, Slots: 4, Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace})
+	g := once(guard.New("bank", guard.Config{Store: s, Slots: 4, Logger: slog.New(slog.DiscardHandler)}))
 	if g.Err() != nil {
 		fmt.Println(g.Err())
 		return 1

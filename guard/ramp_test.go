@@ -18,7 +18,7 @@ import (
 // closed the breaker.
 func TestASecondOutageIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		g := guard.New("smtp", guard.Config{InPlace: guard.NotInPlace, Logger: quietLogger()})
+		g := once(guard.New("smtp", guard.Config{Logger: quietLogger()}))
 		trip(t, g)
 		untilDue(t, g)
 		for n := range 5 {
@@ -42,7 +42,7 @@ func TestASecondOutageIsTold(t *testing.T) {
 func TestARelapseIsTold(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		log := worldtest.NewLog()
-		g := guard.New("smtp", guard.Config{InPlace: guard.NotInPlace, Logger: slog.New(log)})
+		g := once(guard.New("smtp", guard.Config{Logger: slog.New(log)}))
 		trip(t, g)
 		for n := range 3 {
 			untilDue(t, g)

@@ -3,6 +3,8 @@ package guard
 import (
 	"context"
 	"time"
+
+	"github.com/millrace-go/millrace/guard/internal/breaker"
 )
 
 // seat is what a call has of the limits.
@@ -11,18 +13,16 @@ type seat struct {
 	waited time.Duration // for it
 
 	began time.Time // the rest is for adaptive alone
-	told  outcome
+	told  breaker.Outcome
 	away  bool        // the breaker wasn't closed all the time
 	stop  func() bool // keeps the end of the call's context from freeing its place
 	freed bool        // it did
 }
 
 // teach notes what a call tells of the service, for an adaptive limit.
-func (p *permit) teach(b *breaker, told outcome) {
+func (p *permit) teach(b *localBreaker, told breaker.Outcome) {
 	if s := &p.seat; s.parts != nil && s.parts.adaptive != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		s.told, s.away = told, p.place != nil || p.epoch != b.epoch
+		s.told, s.away = told, p.HasPlace() || !p.IsOf(b.view().Epoch)
 	}
 }
 

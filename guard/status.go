@@ -2,12 +2,10 @@ package guard
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"log/slog"
 	"time"
 
+	"github.com/millrace-go/millrace/guard/internal/fleet"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -24,37 +22,19 @@ type Status struct {
 
 // Status returns what the breaker of this process is doing.
 func (g *Guard) Status() Status {
-	b := g.breaker
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := Status{Name: g.name, Open: b.state.shut() || b.state == due, Damaged: g.fleet.bad.Load()}
+	v := g.breaker.view()
+	s := Status{Name: g.name, Open: v.State.Away(), Damaged: g.fleet.Damaged()}
 	if s.Open {
-		s.All, s.Asks, s.Since, s.Why = g.fleet.forAll.Load(), time.Now().Before(b.asked), b.since, b.last
+		s.All, s.Asks, s.Since, s.Why = g.fleet.ForAll(), time.Now().Before(v.RetryAfterAny), v.Opened, v.Why
 	}
 	return s
 }
 
-// List returns the breakers of which a store has a document, by name: those that have ever been in doubt, or open.
+// List returns the breakers of which a store has a document, by name: those that have ever been open.
 func List(ctx context.Context, s *storage.Store) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
-		for info, err := range s.Blobs(guards).List(ctx, "") {
-			if err != nil {
-				yield(Status{}, fmt.Errorf("guard: list: %w", err))
-				return
-			}
-			blob, err := s.Blobs(guards).Get(ctx, info.Key, "")
-			if errors.Is(err, storage.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				yield(Status{}, fmt.Errorf("guard: list: %w", err))
-				return
-			}
-			status := damaged(info.Key)
-			if r, err := decodeRecord(blob.Body); err == nil {
-				status = r.status(info.Key)
-			}
-			if !yield(status, nil) {
+		for standing, err := range fleet.List(ctx, s) {
+			if !yield(Status(standing), err) {
 				return
 			}
 		}
@@ -82,41 +62,6 @@ func Outages(ctx context.Context, s *storage.Store) (all []Status, err error) {
 // for people who know sooner than the next probe that the service is back. A breaker that is closed stays as it is. The
 // error matches storage.ErrNotFound if the store has no document of that name.
 func Close(ctx context.Context, s *storage.Store, name string) (before Status, err error) {
-	quiet := slog.New(slog.DiscardHandler)
-	l := ledger{name: name, log: func() *slog.Logger { return quiet }}
-	l.store.Store(s)
-	for range mostRaces {
-		if err = l.look(ctx); err == nil && l.etag == "" {
-			err = storage.ErrNotFound
-		}
-		if err != nil {
-			break
-		}
-		if before = l.doc.status(name); l.bad.Load() {
-			before = damaged(name)
-		}
-		if !before.Open {
-			return before, nil
-		}
-		if err = l.write(ctx, record{}); err == nil {
-			l.ring(ctx)
-			return before, nil
-		}
-		if !storage.LostRace(err) {
-			break
-		}
-	}
-	return before, fmt.Errorf("guard: close %s: %w", name, err)
-}
-
-func (r record) status(name string) Status {
-	s := Status{Name: name, Open: r.Open || len(r.Ill) > 0}
-	if s.Open {
-		s.All, s.Asks, s.Since, s.Why = r.Open, r.Open && r.Pause > 0, r.Since, r.Why
-	}
-	return s
-}
-
-func damaged(name string) Status {
-	return Status{Name: name, Open: true, All: true, Damaged: true, Why: errRecord.Error()}
+	standing, err := fleet.Reset(ctx, s, name)
+	return Status(standing), err
 }

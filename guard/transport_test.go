@@ -94,7 +94,7 @@ func TestTransport(t *testing.T) {
 		{name: "asked, no answer", method: "GET", url: w.url + "/reset", want: handlers.TryAgain},
 		{name: "half an answer", method: "POST", url: w.url + "/cut", want: handlers.ToPoison},
 	} {
-		g := guard.New("crm", guard.Config{Fault: guard.HTTP, Repeatable: c.repeatable, Logger: quietLogger(), InPlace: guard.NotInPlace})
+		g := once(guard.New("crm", guard.Config{Fault: guard.HTTP, Repeatable: c.repeatable, Logger: quietLogger()}))
 		base := &http.Transport{}
 		client := &http.Client{Transport: g.Transport(base)}
 		if err := g.Do(handling(t, "a", 1), sendBy(client, "POST", w.url)); err != nil {
@@ -188,7 +188,7 @@ func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
 		"done, can be asked": {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, verify: func(context.Context, string) (bool, error) { return false, nil }, want: handlers.HandBack},
 		"known to be undone": {code: 200, fault: guard.Fault{Kind: guard.Transient}, want: handlers.HandBack},
 	} {
-		g := guard.New("bank", guard.Config{Fault: func(error) guard.Fault { return c.fault }, Verify: c.verify, InPlace: guard.NotInPlace, Logger: quietLogger()})
+		g := once(guard.New("bank", guard.Config{Fault: func(error) guard.Fault { return c.fault }, Verify: c.verify, Logger: quietLogger()}))
 		client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: c.code, Request: r, Body: http.NoBody}, nil
 		}))}

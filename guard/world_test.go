@@ -85,6 +85,9 @@ func (s *service) counted() (calls, whenDown, most int) {
 	return s.calls, s.whenDown, s.most
 }
 
+// once lets the handlers of a guard repeat no call, so that each delivery makes one call.
+func once(g *guard.Guard) *guard.Guard { return guard.WithInPlace(g, 0) }
+
 // trip opens a breaker with the default settings, by twenty messages that fail.
 func trip(t testing.TB, g *guard.Guard) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 func TestServicesAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := guard.Config{Logger: slog.New(slog.DiscardHandler), InPlace: guard.NotInPlace}
+		cfg := guard.Config{Logger: slog.New(slog.DiscardHandler)}
 		smtp, crm := guard.New("smtp", cfg), guard.New("crm", cfg)
 		all := map[string]*guard.Guard{"news": smtp, "mails": smtp, "customers": crm}
 		if got := servicesAway(all); got != "" {

@@ -95,7 +95,7 @@ func TestScaleOfAWeb(t *testing.T) {
 // While the service behind a queue is away, one worker is enough to ask whether it is back.
 func TestScaleWhileTheBreakerIsOpen(t *testing.T) {
 	t.Parallel()
-	bank := guard.New("bank", guard.Config{InPlace: guard.NotInPlace})
+	bank := guard.New("bank", guard.Config{})
 	p := shop()
 	p.Guards = map[string]*guard.Guard{"orders": bank}
 	p.Register = func(h *handlers.Registry) error {

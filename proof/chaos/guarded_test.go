@@ -69,7 +69,13 @@ func newGuarded(t *testing.T, w *wire, service outside, cfg guard.Config) *guard
 	ctx, cancel := context.WithTimeoutCause(t.Context(), patience, errTimeout)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
-	cfg.Probe, cfg.InPlace, cfg.Logger = guard.Probe{First: 50 * time.Millisecond, Most: 200 * time.Millisecond}, guard.NotInPlace, quiet
+	judge := cfg.Fault
+	cfg.Fault = func(err error) guard.Fault {
+		f := judge(err)
+		f.NotInPlace = true
+		return f
+	}
+	cfg.Probe, cfg.Logger = guard.Probe{First: 50 * time.Millisecond, Most: 200 * time.Millisecond}, quiet
 	l := &guarded{t: t, wire: w, service: service, guard: guard.New("outside", cfg), ctx: ctx}
 	service.under(l.guard)
 	must := func(err error) {

@@ -30,7 +30,7 @@ func adaptives() []mutant {
 		{
 			name: "calls that fail count for an adaptive limit",
 			file: "guard/adaptive.go",
-			old:  "	case told == success:\n",
+			old:  "	case told == breaker.Success:\n",
 			new:  "	default:\n",
 			by:   "guard",
 			test: "TestLaw12FailuresDoNotMoveAnAdaptiveLimit",

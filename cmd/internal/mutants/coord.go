@@ -76,7 +76,7 @@ func coordination() []mutant {
 		{
 			name: "a process that stood still probes beside another",
 			file: "guard/guard.go",
-			old:  "	if shared && stoodStill(g.fleet) {\n",
+			old:  "	if shared && g.fleet.StoodStill() {\n",
 			new:  "	if false {\n",
 			by:   "guard",
 			test: "TestLaw2AProcessThatStoodStillDoesNotProbe",

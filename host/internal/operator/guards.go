@@ -32,7 +32,7 @@ const (
 func guardVerbs() []*verb {
 	return []*verb{
 		{name: "guards list", about: "list the guards of outside services, open or closed", store: true, run: guardsList, check: checkList, flags: listing("guards", "names"),
-			more: "It lists the guards whose services have ever been in doubt. STATE is closed (calls go on), open (the service is away for all\n" +
+			more: "It lists the guards whose breakers have ever been open. STATE is closed (calls go on), open (the service is away for all\n" +
 				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it)."},
 		{name: "guards close", args: "NAME", least: 1, most: 1, about: "let the calls of a guard go on", store: true, before: checkName, run: guardsClose,
 			words: first(func(c *call) []string { return c.known.names }), names: guardNames,
@@ -63,7 +63,7 @@ func newGuardLine(s guard.Status) guardLine {
 
 // guardsList prints the guards.
 func guardsList(ctx context.Context, c *call) error {
-	return page(c, "No guard has ever been in doubt.", []string{"NAME", "STATE", "SINCE", "WHY"}, guard.List(ctx, c.store), nameOfGuard, func(s guard.Status, _ string) (any, []string) {
+	return page(c, "No guard's breaker has ever been open.", []string{"NAME", "STATE", "SINCE", "WHY"}, guard.List(ctx, c.store), nameOfGuard, func(s guard.Status, _ string) (any, []string) {
 		line := newGuardLine(s)
 		return line, []string{s.Name, line.State, ago(s.Since), short(orUnknown(s.Why))}
 	})
@@ -75,7 +75,7 @@ func guardsClose(ctx context.Context, c *call) error {
 	before, err := guard.Close(ctx, c.store, name)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return nothing("no guard %s has ever been in doubt; guards list shows those that have", storage.Quote(name))
+		return nothing("no breaker of a guard %s has ever been open; guards list shows those that have", storage.Quote(name))
 	case err != nil:
 		return err
 	}

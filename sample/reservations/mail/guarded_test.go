@@ -18,8 +18,13 @@ import (
 // A server is cut off and comes back. The guard's breaker opens meanwhile, and the first call afterwards is the probe.
 func TestSMTPServerCutOffAndBack(t *testing.T) {
 	t.Parallel()
+	once := func(err error) guard.Fault { // each call is one try
+		f := mail.Fault(err)
+		f.NotInPlace = true
+		return f
+	}
 	g := guard.New("smtp", guard.Config{
-		Fault: mail.Fault, InPlace: guard.NotInPlace, Break: guard.Break{Of: 5}, Probe: guard.Probe{First: 10 * time.Millisecond, Most: 10 * time.Millisecond},
+		Fault: once, Break: guard.Break{Of: 5}, Probe: guard.Probe{First: 10 * time.Millisecond, Most: 10 * time.Millisecond},
 	})
 	before, cut := serveAt(t, "127.0.0.1:0", behaviour{})
 	mailer, ctx := newSMTP(t, "smtp://"+before.addr, nil), within(t)

@@ -1,8 +1,15 @@
-package guard
+package breaker
 
 import "time"
 
-const windowBuckets = 10
+// LeastWindow is the shortest Break.Window.
+const LeastWindow = windowBuckets * time.Millisecond
+
+const (
+	windowBuckets = 10
+	repeatPart    = 10 // of so many calls one may be repeated in place
+	leastRepeats  = 3  // but so many always may
+)
 
 // window counts the calls of the last while, and which messages failed in it. The oldest tenth is forgotten at once.
 // Its callers hold a mutex.
@@ -68,10 +75,10 @@ func (w *window) add(id string, failed bool, now time.Time) {
 	w.failing = see(w.failing, id, now)
 }
 
-// repeat counts a call that is repeated in place, if that keeps within the budget.
-func (w *window) repeat(budget float64, now time.Time) bool {
+// repeat counts a call that is repeated in place, unless too many are.
+func (w *window) repeat(now time.Time) bool {
 	b := w.bucket(now)
-	if w.sum.repeats >= max(leastRepeats, int(budget*float64(w.sum.calls))) {
+	if w.sum.repeats >= max(leastRepeats, w.sum.calls/repeatPart) {
 		return false
 	}
 	b.repeats++
@@ -93,6 +100,23 @@ func (w *window) tripped(b Break, now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// halfway reports that half as many calls have failed as open the breaker, in the window or in a row.
+func (w *window) halfway(b Break) bool {
+	half := max(1, b.Of/2)
+	return w.row == half || w.sum.failures == half
+}
+
+// spreads reports that calls seem to fail for more than one message: the last ones did, within the window.
+func (w *window) spreads(b Break, now time.Time) bool {
+	messages := 0
+	for _, s := range w.failing {
+		if w.row > 0 && !s.at.Before(w.rowAt) && now.Sub(s.at) <= b.Window {
+			messages++
+		}
+	}
+	return messages > 1
 }
 
 // see notes a message in a list that keeps those seen last, as many as it has room for.

@@ -1,4 +1,4 @@
-package guard
+package fleet
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/storecall"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -20,17 +20,24 @@ type ledger struct {
 	rung  atomic.Bool                   // the record has changed just now
 	bad   atomic.Bool                   // the blob can't be read; doc is what replaces it
 
-	doc     record
-	etag    storage.ETag // of doc; empty: there is none
-	looked  time.Time    // at the record, last
-	since   time.Time    // when doc was seen first
-	changed time.Time    // when it changed last; zero: that isn't known
-	wrote   time.Time    // when the last write that was answered with success began
-	moved   time.Time    // when it was seen first with its prober and its tries
-	pause   time.Time    // until when doc asks all to wait; zero: it doesn't, or its age isn't known
+	seen    agree.Sighting[record] // of the blob
+	doc     record                 // what the blob says, or what replaces a blob that can't be read
+	looked  time.Time              // at the record, last
+	changed time.Time              // when it changed last; zero: that isn't known
+	wrote   time.Time              // when the last write that was answered with success began
+	moved   time.Time              // when it was seen first with its prober and its tries
+	failing time.Time              // since when the store fails; zero: it doesn't
+	pause   time.Time              // until when doc asks all to wait; zero: it doesn't, or its age isn't known
 }
 
 var errLeft = errors.New("the last worker has left")
+
+// document is the blob in a store.
+func (l *ledger) document(store *storage.Store) agree.Document[record] {
+	return agree.Document[record]{
+		Blobs: store.Blobs(guards), Key: l.name, Limit: callTime, Decode: decodeRecord, Encode: func(r record) ([]byte, error) { return json.Marshal(r) },
+	}
+}
 
 // look brings the record up to date.
 func (l *ledger) look(ctx context.Context) error {
@@ -38,41 +45,31 @@ func (l *ledger) look(ctx context.Context) error {
 	if store == nil {
 		return errLeft
 	}
-	ctx, cancel := storecall.Limit(ctx, callTime)
-	defer cancel()
-	blob, err := store.Blobs(guards).Get(ctx, l.name, l.etag)
+	before := l.seen
+	err := l.document(store).Read(ctx, &l.seen)
 	now := time.Now()
 	rung := l.rung.Swap(false)
 	fresh := rung || now.Sub(l.looked) < caseAge // else nobody knows how old a change is
-	if err == nil || errors.Is(err, storage.ErrNotModified) || errors.Is(err, storage.ErrNotFound) {
-		l.looked = now
-	}
-	before := l.doc
-	switch {
-	case errors.Is(err, storage.ErrNotModified):
-		if rung && l.changed.IsZero() { // a look came between the change and its ring
-			l.dated(now)
-		}
-		return nil
-	case errors.Is(err, storage.ErrNotFound):
-		l.doc, l.etag = record{}, ""
-		l.bad.Store(false)
-	case err != nil:
+	if err != nil && !errors.Is(err, errRecord) {
 		if rung { // the next look is to know it, too
 			l.rung.Store(true)
 		}
 		return err
-	default:
-		r, err := decodeRecord(blob.Body)
-		if err != nil {
-			l.log().LogAttrs(ctx, slog.LevelError, err.Error(), slog.String("guard", l.name))
-			r = before.instead(l.pause.Sub(now), now)
-		}
-		l.bad.Store(err != nil)
-		l.doc, l.etag = r, blob.ETag
 	}
-	l.since = now
-	if l.doc.Prober != before.Prober || l.doc.Tries != before.Tries {
+	l.looked = now
+	if l.seen.ETag == before.ETag {
+		if rung && l.changed.IsZero() { // a look came between the change and its ring
+			l.dated(now)
+		}
+		return nil
+	}
+	old := l.doc
+	if l.doc = l.seen.Doc; err != nil {
+		l.log().LogAttrs(ctx, slog.LevelError, err.Error(), slog.String("guard", l.name))
+		l.doc = old.instead(l.pause.Sub(now), now)
+	}
+	l.bad.Store(err != nil)
+	if l.doc.Prober != old.Prober || l.doc.Tries != old.Tries {
 		l.moved = now
 	}
 	l.changed, l.pause = time.Time{}, time.Time{}
@@ -113,21 +110,15 @@ func (l *ledger) write(ctx context.Context, r record) error {
 	if store == nil {
 		return errLeft
 	}
-	ctx, cancel := storecall.Limit(ctx, callTime)
-	defer cancel()
 	r.Epoch = l.doc.Epoch%mostEpoch + 1
-	body, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
 	start := time.Now()
-	etag, err := store.Blobs(guards).Put(ctx, l.name, body, storage.Condition{IfMatch: l.etag, IfAbsent: l.etag == ""})
+	err := l.document(store).Write(ctx, &l.seen, r)
 	if err == nil {
 		now := time.Now()
 		if r.Prober != l.doc.Prober || r.Tries != l.doc.Tries {
 			l.moved = now
 		}
-		l.doc, l.etag, l.since, l.changed, l.pause = r, etag, now, now, time.Time{}
+		l.doc, l.changed, l.pause = r, now, time.Time{}
 		l.bad.Store(false)
 		l.wrote = start
 	}
@@ -143,4 +134,18 @@ func (l *ledger) ring(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, _ = store.Publish(ctx, guards, []byte(l.name), false)
+}
+
+// note logs the first failure, and the first success after it.
+func (l *ledger) note(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil, errors.Is(err, errLeft), (err != nil) == !l.failing.IsZero():
+		return
+	case err != nil:
+		l.failing = time.Now()
+		l.log().LogAttrs(ctx, slog.LevelWarn, "can't agree with other processes on a breaker; it goes on by itself", slog.String("guard", l.name), slog.Any("error", err))
+	default:
+		l.failing = time.Time{}
+		l.log().LogAttrs(ctx, slog.LevelInfo, "can agree with other processes on a breaker again", slog.String("guard", l.name))
+	}
 }

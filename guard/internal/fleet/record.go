@@ -1,24 +1,24 @@
-package guard
+package fleet
 
 import (
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 )
 
+// LongestPause bounds what a service may ask for.
+const LongestPause = time.Hour
+
 const (
-	mostMembers  = 200         // that a record names
-	mostDoubters = 50          // that a record names
-	mostDigests  = 8           // of messages that it has of each
-	mostRecord   = 64 << 10    // bytes
-	mostEpoch    = 1 << 53     // after which the numbers begin again
-	mostTries    = 1 << 20     // of a record
-	maxID        = 100         // bytes
-	mostWhy      = 200         // bytes
-	caseAge      = time.Minute // after which what others have reported is forgotten
+	mostMembers = 200         // that a record names
+	mostRecord  = 64 << 10    // bytes
+	mostEpoch   = 1 << 53     // after which the numbers begin again
+	mostTries   = 1 << 20     // of a record
+	maxID       = 100         // bytes
+	mostWhy     = 200         // bytes
+	caseAge     = time.Minute // after which what others have reported is forgotten
 )
 
 // record is what the breakers of all processes have agreed on, as JSON. The zero record says that all is well.
@@ -30,14 +30,13 @@ const (
 // A process that is ill claims the right to probe before the record is open, too. If the service asks one process to
 // wait, the record is open at once, for that long.
 type record struct {
-	Epoch  int64               `json:"epoch"`           // writes so far
-	Open   bool                `json:"open,omitzero"`   // for all
-	Ill    []string            `json:"ill,omitzero"`    // processes whose own breaker has opened
-	Well   []string            `json:"well,omitzero"`   // processes whose calls are done meanwhile
-	Doubt  map[string]failures `json:"doubt,omitzero"`  // failures in a row of processes whose breaker is closed, and may open
-	Tries  int                 `json:"tries,omitzero"`  // probes that have failed
-	Prober string              `json:"prober,omitzero"` // the process that probes
-	Pause  int64               `json:"pause,omitzero"`  // milliseconds that the service asks all to wait; 0: it doesn't, or that is over
+	Epoch  int64    `json:"epoch"`           // writes so far
+	Open   bool     `json:"open,omitzero"`   // for all
+	Ill    []string `json:"ill,omitzero"`    // processes whose own breaker has opened
+	Well   []string `json:"well,omitzero"`   // processes whose calls are done meanwhile
+	Tries  int      `json:"tries,omitzero"`  // probes that have failed
+	Prober string   `json:"prober,omitzero"` // the process that probes
+	Pause  int64    `json:"pause,omitzero"`  // milliseconds that the service asks all to wait; 0: it doesn't, or that is over
 
 	Since time.Time `json:"since,omitzero"` // when the first breaker opened, by its process's clock; for people alone
 	Why   string    `json:"why,omitzero"`   // the error that opened it, likewise
@@ -55,25 +54,11 @@ func decodeRecord(body []byte) (record, error) {
 		return len(ids) <= mostMembers && !slices.ContainsFunc(ids, func(id string) bool { return id == "" || !isID(id) })
 	}
 	if len(body) > mostRecord || json.Unmarshal(body, &r) != nil || r.Epoch < 1 || r.Epoch > mostEpoch || r.Tries < 0 || r.Tries > mostTries ||
-		!isID(r.Prober) || r.Pause < 0 || r.Pause > longestWait.Milliseconds() ||
-		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) || !named(slices.Collect(maps.Keys(r.Doubt))) || !counted(r.Doubt) {
+		!isID(r.Prober) || r.Pause < 0 || r.Pause > LongestPause.Milliseconds() ||
+		len(r.Why) > mostWhy || !named(r.Ill) || !named(r.Well) {
 		return record{}, errRecord
 	}
 	return r, nil
-}
-
-// counted reports that what processes tell of their failures is in bounds.
-func counted(doubt map[string]failures) bool {
-	for _, f := range doubt {
-		if f.Row < 1 || f.Row > mostTries || len(f.Messages) > mostDigests {
-			return false
-		}
-	}
-	return len(doubt) <= mostDoubters
-}
-
-func (f failures) same(other failures) bool {
-	return f.Row == other.Row && slices.Equal(f.Messages, other.Messages)
 }
 
 // isID reports that a text can be a process's ID, or is empty. JSON escapes no character of it, so a record that can be
@@ -87,15 +72,12 @@ func isID(s string) bool {
 // facts are what one process knows.
 type facts struct {
 	id      string
-	ill     bool     // its own breaker has opened
-	doubt   failures // failures in a row of which the others are to know
-	more    int      // failures that are worth telling
-	stale   []string // other processes that have told of theirs long ago, and may have died
-	well    bool     // its calls are done
-	waited  bool     // it has reported a while ago, so the others have had time to answer
-	recent  bool     // what others have reported is not old
-	gone    bool     // it was there when this process started, and nobody has changed it for so long
-	probing bool     // its probe is under way
+	ill     bool // its own breaker has opened
+	well    bool // its calls are done
+	waited  bool // it has reported a while ago, so the others have had time to answer
+	recent  bool // what others have reported is not old
+	gone    bool // it was there when this process started, and nobody has changed it for so long
+	probing bool // its probe is under way
 	verdict verdict
 	epoch   uint64 // of its breaker
 
@@ -146,7 +128,7 @@ func (r record) with(f facts) (record, bool) {
 		case r.Open:
 			next.Tries = min(r.Tries+1, mostTries) // a pause of its own
 		default:
-			next.Open, next.Tries, next.Doubt = true, 0, nil
+			next.Open, next.Tries = true, 0
 		}
 		return next.told(f), true
 	case r.Open:
@@ -156,25 +138,24 @@ func (r record) with(f facts) (record, bool) {
 	switch {
 	case f.ill && !reported:
 		if !f.recent {
-			next.Ill, next.Well, next.Doubt = nil, nil, nil
+			next.Ill, next.Well = nil, nil
 		}
 		next = next.told(f)
 		next.Ill = added(next.Ill, f.id)
 		next.Well = without(next.Well, f.id)
-	case f.gone && !f.ill && f.doubt.Row == 0 && len(r.Ill)+len(r.Doubt) > 0: // those that live report again
+	case f.gone && !f.ill && len(r.Ill) > 0: // those that live report again
 		return record{Epoch: r.Epoch}, true
 	case !f.ill && reported:
 		if next.Ill = without(next.Ill, f.id); len(next.Ill) == 0 {
-			next = record{Epoch: r.Epoch, Doubt: r.Doubt}
+			next = record{Epoch: r.Epoch}
 		}
 	case f.well && !f.ill && len(r.Ill) > 0 && !slices.Contains(r.Well, f.id):
 		next.Well = added(next.Well, f.id)
 	}
-	next = next.doubted(f)
 	if f.ill && len(next.Ill) > len(next.Well) && (f.waited && reported || len(next.Ill) > 1) {
-		next.Open, next.Tries, next.Doubt = true, 0, nil
+		next.Open, next.Tries = true, 0
 	}
-	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well) || !maps.EqualFunc(next.Doubt, r.Doubt, failures.same)
+	return next, next.Open || next.Prober != r.Prober || len(next.Ill) != len(r.Ill) || len(next.Well) != len(r.Well)
 }
 
 // answered returns the record after the service has answered a process. If that one hadn't reported that it fails, it
@@ -185,31 +166,6 @@ func (r record) answered(id string) record {
 		next.Well = []string{id}
 	}
 	return next
-}
-
-// doubted returns the record with what a process says of its failures in a row, if that has changed much.
-func (r record) doubted(f facts) record {
-	said, doubts := r.Doubt[f.id].Row, f.doubt.Row > 0
-	doubt := maps.Clone(r.Doubt)
-	for _, id := range f.stale {
-		delete(doubt, id)
-	}
-	switch {
-	case !doubts && said > 0:
-		delete(doubt, f.id)
-	case doubts && said == 0 && len(doubt) < mostDoubters, doubts && said > 0 && f.doubt.Row >= said+f.more:
-		if doubt == nil {
-			doubt = map[string]failures{}
-		}
-		doubt[f.id] = failures{min(f.doubt.Row, mostTries), f.doubt.Messages}
-	default:
-		return r
-	}
-	if len(doubt) == 0 {
-		doubt = nil
-	}
-	r.Doubt = doubt
-	return r
 }
 
 // told returns the record with what a process knows of the beginning, unless it says that.
@@ -229,7 +185,7 @@ func (f facts) milliseconds() int64 {
 	if f.pause <= 0 {
 		return 0
 	}
-	return min((f.pause + time.Millisecond - 1).Milliseconds(), longestWait.Milliseconds())
+	return min((f.pause + time.Millisecond - 1).Milliseconds(), LongestPause.Milliseconds())
 }
 
 // instead returns what replaces a record that can't be read, from the one that a process has seen before. It is open,

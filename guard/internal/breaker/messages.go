@@ -1,4 +1,4 @@
-package guard
+package breaker
 
 import (
 	"time"
@@ -62,20 +62,32 @@ func (m *messages) spent(id string) {
 	m.tries.Add(id, last, len(id))
 }
 
-// news is a channel for those that wait for a change. Its callers hold a mutex.
-type news struct{ changed chan struct{} }
-
-// wait returns a channel that is closed at the next change.
-func (n *news) wait() <-chan struct{} {
-	if n.changed == nil {
-		n.changed = make(chan struct{})
+// Spend notes that a message has failed. It reports that this is an attempt: the breaker lets calls through, and the
+// service has done another message's call lately. attempts were spent before. waited is how long ago its last try was,
+// at least, in another process; 0: it may have had none.
+func (m *Machine) Spend(id string, attempts int, waited time.Duration, now time.Time) bool {
+	within := m.when.Window
+	if waited > 0 { // a success before that may be one of before an outage
+		within = min(within, waited)
 	}
-	return n.changed
+	if !m.messages.failed(id, attempts, now, m.shut, within) || m.state != Closed && m.state != Ramping {
+		return false
+	}
+	m.messages.spent(id)
+	return true
 }
 
-func (n *news) tell() {
-	if n.changed != nil {
-		close(n.changed)
-		n.changed = nil
-	}
+// Failures is how often a message has failed here since the breaker was shut last, and since the message's last
+// attempt.
+func (m *Machine) Failures(id string) int {
+	last, _ := m.messages.tries.Get(id)
+	return last.times
 }
+
+// Repeat reports that a call may be repeated in place: not if several messages have failed in a row.
+func (m *Machine) Repeat(now time.Time) bool {
+	return m.state == Closed && !m.Spreads(now) && m.window.repeat(now)
+}
+
+// Spreads reports that calls seem to fail for more than one message.
+func (m *Machine) Spreads(now time.Time) bool { return m.window.spreads(m.when, now) }
