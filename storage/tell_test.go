@@ -15,7 +15,10 @@ func hears([]byte, int) int { return 1 }
 func TestBadTellingsNeverReachTheDriver(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, d *script, s *storage.Store) {
-		hear := func(topic string, ear storage.Receiver) error { _, err := s.Subscribe(t.Context(), topic, ear); return err }
+		hear := func(topic string, ear storage.Receiver) error {
+			_, err := s.Subscribe(t.Context(), topic, ear)
+			return err
+		}
 		tell := func(topic string, size int) error {
 			_, err := s.Publish(t.Context(), topic, make([]byte, size), true)
 			return err
