@@ -51,8 +51,8 @@ func coordination() []mutant {
 		},
 		{
 			name: "a process that only tries a quorum forgets what it saw",
-			file: "coord/quorum/memory.go",
-			old:  "		g.sights.Add(g.key, s, 1)\n",
+			file: "internal/agree/memory.go",
+			old:  "	m.seen.Add(key, s, 1)\n",
 			new:  "",
 			by:   "coord/quorum",
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",

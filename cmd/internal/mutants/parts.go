@@ -238,8 +238,8 @@ func parts() []mutant {
 		{
 			name: "a store that forgot counts at once",
 			file: "coord/quorum/grant.go",
-			old:  "case g.doc.ID == \"\" || g.doc.ID == g.id:",
-			new:  "case g.doc.ID == \"\" || g.doc.ID == g.id || g.doc.ID == nobody:",
+			old:  "case g.seen.Doc.ID == \"\" || g.seen.Doc.ID == g.id:",
+			new:  "case g.seen.Doc.ID == \"\" || g.seen.Doc.ID == g.id || g.seen.Doc.ID == nobody:",
 			by:   "coord/quorum",
 			test: "TestAStoreThatForgotStaysOut",
 		},
