@@ -43,7 +43,6 @@ func exempt() map[string]string {
 func large() map[string]int {
 	return map[string]int{
 		"cmd/internal/mutants.firstFailure": 28,
-		"coord/limit.member":                33,
 		"guard":                             7,
 		"guard.fleet":                       28,
 		"handlers":                          14,

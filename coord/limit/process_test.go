@@ -39,7 +39,7 @@ func child(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	r, err := limit.NewRate(s, name, realLimit, limit.Config{TTL: realTTL, Strict: true})
+	r, err := limit.NewRate(s, name, realLimit, limit.Config{Strict: true}.Lasting(realTTL))
 	if err != nil {
 		fmt.Println(err)
 		return 1
