@@ -46,7 +46,7 @@ func (s *Sequence) sizeAfter(r *span) int64 {
 			size /= 2
 		}
 	}
-	return min(max(size, s.cfg.Least), s.cfg.Most)
+	return min(max(size, s.cfg.least), s.cfg.Most)
 }
 
 func (s *Sequence) run(ctx context.Context, f *fetch, size, known int64) {
