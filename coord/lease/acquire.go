@@ -148,7 +148,7 @@ func (c *candidate) saw(s agree.Sighting[document]) {
 // that this holder has had the lease: so a short scope is followed soon, and a long one costs few looks. It also grows
 // somewhat for one that has waited for long, so that a crowd costs less.
 func (c *candidate) pause() time.Duration {
-	d := c.ttl/6 + mathrand.N(c.ttl/6)
+	d := storecall.Spread(c.ttl / 3)
 	if c.hearing == nil {
 		soon := max(time.Since(c.holder)/4, min(time.Since(c.since)/16, c.ttl/75), c.ttl/300)
 		d = min(d, soon/2+mathrand.N(soon))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
@@ -110,9 +109,9 @@ func (m *member) rest(err error) {
 	}
 	now, pause := time.Now(), m.pause(err)
 	m.at = now.Add(pause)
-	m.gap = now.Add(min(pause, m.jitter(m.part.cfg.ttl/40)))
+	m.gap = now.Add(min(pause, storecall.Spread(m.part.cfg.ttl/40)))
 	if m.quiet = m.rung.Add(m.part.cfg.ttl / 8); m.quiet.Before(now) {
-		m.quiet = now.Add(m.jitter(m.part.cfg.ttl / 200))
+		m.quiet = now.Add(storecall.Spread(m.part.cfg.ttl / 200))
 	}
 }
 
@@ -176,7 +175,7 @@ func (m *member) withdraw(ctx context.Context) {
 				return
 			}
 		}
-		_ = storecall.Sleep(ctx, time.Duration(tries+1)*m.jitter(m.part.cfg.ttl/200))
+		_ = storecall.Sleep(ctx, time.Duration(tries+1)*storecall.Spread(m.part.cfg.ttl/200))
 	}
 }
 
@@ -338,13 +337,13 @@ func (m *member) pause(err error) time.Duration {
 	ttl := m.part.cfg.ttl
 	switch {
 	case storage.LostRace(err):
-		return m.jitter(ttl/1000) * time.Duration(min(m.races, 20))
+		return storecall.Spread(ttl/1000) * time.Duration(min(m.races, 20))
 	case err != nil:
-		return m.jitter(ttl / 12)
+		return storecall.Spread(ttl / 12)
 	}
 	d := time.Until(m.renewed.Add(ttl / 3))
 	if m.share < m.target {
-		d = min(d, m.jitter(min(ttl/40<<min(m.polls, 5), ttl/6))) // others make room soon after a ring
+		d = min(d, storecall.Spread(storecall.Doubled(ttl/40, ttl/6, m.polls))) // others make room soon after a ring
 		m.polls++
 	}
 	if m.share < m.wish {
@@ -356,9 +355,6 @@ func (m *member) pause(err error) time.Duration {
 	}
 	return max(d, 0)
 }
-
-// jitter returns half of d to d.
-func (m *member) jitter(d time.Duration) time.Duration { return d/2 + mathrand.N(d/2+1) }
 
 // ring lets the others look. Where that fails, they look with their next renewal.
 func (m *member) ring(ctx context.Context) {

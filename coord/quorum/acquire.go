@@ -193,7 +193,7 @@ func (c *candidate) pause(err error, wait bool) time.Duration {
 	if errors.Is(err, errSplit) || !wait {
 		return c.TTL/200 + mathrand.N(c.TTL/20)
 	}
-	d := c.TTL/6 + mathrand.N(c.TTL/6)
+	d := storecall.Spread(c.TTL / 3)
 	var ready []time.Time
 	for _, t := range c.ready {
 		if !t.IsZero() {
