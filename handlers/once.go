@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
@@ -21,16 +19,11 @@ import (
 const (
 	onceTable = "once"
 
-	// A note begun is a lease with the times of coord/lease, whose package comment proves them. It is a row, not a lease's
-	// blob: the write that releases it turns it into the note done, and rows are swept in batches.
-	onceLease  = 30 * time.Second
-	onceRenew  = onceLease / 3
-	onceProved = onceLease * 5 / 6 // so long after the start of its last write a run has the note for sure
-	onceDead   = onceLease * 7 / 6 // so long a process sees a note unchanged before it takes it over
-	onceLook   = onceLease / 3     // a waiting copy is delivered so often that all workers begin to watch soon
-	onceCall   = onceLease / 4     // bounds a renewal, and leaves time for another
-	onceAgain  = onceLease / 12    // the time to the next renewal after one that failed
-	onceSights = 4096              // notes that a process watches; a note beyond them counts as seen for the first time
+	// A note begun is held as a lease is, by agree.Hold. It is a row, not a lease's blob: the write that releases it turns
+	// it into the note done, and rows are swept in batches.
+	onceLease = 30 * time.Second
+	onceLook  = onceLease / 3 // a waiting copy is delivered so often that all workers begin to watch soon
+	onceCall  = onceLease / 4 // bounds a renewal, and leaves time for another
 
 	onceNoting    = 5 * time.Second // bounds the note after f
 	onceRetention = 30 * 24 * time.Hour
@@ -52,7 +45,7 @@ type onceMark struct {
 // guardOnce makes a reaction one that [ReactOnce] registers.
 func guardOnce[E channel.Message](store *storage.Store, group string, f func(context.Context, E) error) func(context.Context, E) error {
 	table := store.Table(onceTable)
-	watch := newOnceWatch()
+	watch := onceWatch{agree.NewMemory[struct{}]()}
 	doubts := newOnceDoubts()
 	sweep := newOnceSweep(table, group)
 	return func(ctx context.Context, m E) error {
@@ -112,19 +105,15 @@ type onceNote struct {
 	done                        bool     // this run has succeeded
 	unknown                     onceMark // of an earlier run whose effect may have happened, or of this one; else zero
 
-	mu     sync.Mutex // held during a renewal
-	etag   storage.ETag
-	beat   int64
-	proved time.Time // until then no other run can have the note
-	next   *time.Timer
-	own    *right.Right // f's context, which ends at proved; nil before f and after
-	taken  bool         // another run has the note
-
-	failure atomic.Pointer[error] // of the last renewal; without mu, which a store that hangs would keep locked
+	// These fields belong to the renewal while f runs.
+	etag  storage.ETag
+	beat  int64
+	began time.Time // of the last write of the note begun that was acknowledged
+	taken bool      // another run has the note
 }
 
 // begin notes the beginning, unless the effect is done already, or may be.
-func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoubts) (done bool, err error) {
+func (n *onceNote) begin(ctx context.Context, watch onceWatch, doubts *onceDoubts) (done bool, err error) {
 	if by := doubts.of(n); by != nil {
 		if by.done {
 			return true, nil
@@ -141,14 +130,14 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoub
 	mark, etag, err := n.get(ctx)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		watch.forget(n.key)
+		watch.seen.Forget(n.key)
 		return false, Later(time.Second, "the first copy of this message has just failed")
 	case err != nil:
 		return false, err
 	case mark.Content != n.content:
 		return false, values.ErrContentDiffers
 	case mark.Done:
-		watch.forget(n.key)
+		watch.seen.Forget(n.key)
 		return true, nil
 	}
 	if mark.Holder != "" {
@@ -167,7 +156,7 @@ func (n *onceNote) begin(ctx context.Context, watch *onceWatch, doubts *onceDoub
 		return false, errTaken()
 	}
 	if err == nil {
-		watch.forget(n.key)
+		watch.seen.Forget(n.key)
 	}
 	return false, err
 }
@@ -217,7 +206,7 @@ func (n *onceNote) hold(ctx context.Context, cond storage.Condition) error {
 	mark.Holder, mark.Beat = n.holder, n.beat
 	err := n.put(ctx, mark, cond)
 	if err == nil {
-		n.proved = start.Add(onceProved)
+		n.began = start
 	}
 	return err
 }
@@ -249,7 +238,7 @@ func (n *onceNote) takeBack(ctx context.Context) {
 // while runs f under the note. A panic becomes an error like any other. After runtime.Goexit nothing else runs here, so
 // the note is taken back on the way out.
 func (n *onceNote) while(ctx context.Context, f func(context.Context) error) error {
-	if !time.Now().Before(n.proved) {
+	if !time.Now().Before(agree.ProvedUntil(n.began, onceLease)) {
 		return errTaken() // the answer came so late that a copy may have taken over
 	}
 	return contained(func() error { return n.run(ctx, f) })
@@ -264,9 +253,9 @@ func (n *onceNote) run(ctx context.Context, f func(context.Context) error) error
 			n.takeBack(ctx)
 		}
 	}(ctx)
-	own := n.keep(ctx)
+	own := agree.NewHold(ctx, onceLease, n.began, n.renew, endOnce)
 	err := func() error {
-		defer n.letGo(own)
+		defer own.Close()
 		return f(own)
 	}()
 	returned = true
@@ -276,50 +265,24 @@ func (n *onceNote) run(ctx context.Context, f func(context.Context) error) error
 	return err
 }
 
-// keep renews the note until letGo. It returns f's context, which ends when the note is no longer proved to be this
-// run's.
-func (n *onceNote) keep(ctx context.Context) *right.Right {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.own = right.New(ctx, n.proved, func(own *right.Right) {
-		err := fmt.Errorf("%w: no answer", storage.ErrUnavailable)
-		if last := n.failure.Load(); last != nil {
-			err = *last
-		}
-		own.End(errNotRenewed(err))
-	})
-	n.next = time.AfterFunc(onceRenew, n.renew)
-	return n.own
-}
-
-func errNotRenewed(err error) error {
-	return fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", err)
-}
-
-func (n *onceNote) renew() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.own == nil || n.own.Err() != nil {
-		return
+// endOnce ends f's context when the note is no longer proved to be this run's.
+func endOnce(own *right.Right, why error) {
+	if why == nil {
+		why = fmt.Errorf("%w: no answer", storage.ErrUnavailable)
 	}
-	c, cancel := context.WithTimeout(n.own, onceCall)
+	own.End(fmt.Errorf("handlers: once: can't renew the note that this message is being handled: %w", why))
+}
+
+// renew writes the note begun again, while f runs.
+func (n *onceNote) renew(ctx context.Context) (lost bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, onceCall)
 	defer cancel()
-	err := n.hold(c, storage.Condition{IfMatch: n.etag})
+	err = n.hold(ctx, storage.Condition{IfMatch: n.etag})
 	if storage.LostRace(err) {
-		err = n.holdAgain(c, err)
+		err = n.holdAgain(ctx, err)
 	}
-	switch {
-	case err == nil:
-		n.failure.Store(nil)
-		n.own.Prove(n.proved)
-		n.next.Reset(onceRenew)
-	case storage.LostRace(err):
-		n.taken = true
-		n.own.End(errNotRenewed(err))
-	default:
-		n.failure.Store(&err)
-		n.next.Reset(onceAgain)
-	}
+	n.taken = storage.LostRace(err)
+	return n.taken, err
 }
 
 // holdAgain renews a note that has changed, if an earlier renewal of this run changed it and its answer was lost.
@@ -337,46 +300,12 @@ func (n *onceNote) holdAgain(ctx context.Context, changed error) error {
 	return n.hold(ctx, storage.Condition{IfMatch: etag})
 }
 
-// letGo ends renewal, even while a renewal is under way.
-func (n *onceNote) letGo(own *right.Right) {
-	own.End(nil)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.next.Stop()
-	n.own = nil
-}
-
 // onceWatch remembers since when this process has seen notes of other runs unchanged, between deliveries of waiting
 // copies. Elapsed time on one machine decides. A copy that is delivered to another worker is watched there from the
 // beginning.
-type onceWatch struct {
-	mu   sync.Mutex
-	seen *lru.Cache[onceSight]
-}
-
-type onceSight struct {
-	etag storage.ETag
-	at   time.Time
-}
-
-func newOnceWatch() *onceWatch {
-	return &onceWatch{seen: lru.New[onceSight](onceSights, onceSights)}
-}
+type onceWatch struct{ seen agree.Memory[struct{}] }
 
 // rest returns for how long a note that was just read must still stay unchanged until its run counts as dead.
-func (w *onceWatch) rest(key string, etag storage.ETag) time.Duration {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sight, ok := w.seen.Get(key)
-	if !ok || sight.etag != etag {
-		sight = onceSight{etag, time.Now()} // after it was read, so not before it was written
-		w.seen.Add(key, sight, 1)
-	}
-	return onceDead - time.Since(sight.at)
-}
-
-func (w *onceWatch) forget(key string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.seen.Take(key)
+func (w onceWatch) rest(key string, etag storage.ETag) time.Duration {
+	return w.seen.Note(key, agree.Sighting[struct{}]{ETag: etag, Since: time.Now()}).TakenFor(onceLease)
 }

@@ -48,7 +48,7 @@ type onceDoubts struct {
 }
 
 func newOnceDoubts() *onceDoubts {
-	return &onceDoubts{kept: lru.New[*onceNote](onceSights, onceSights)}
+	return &onceDoubts{kept: lru.New[*onceNote](onceDoubted, onceDoubted)}
 }
 
 // of returns the run of a message whose note could not be written, or nil.
@@ -69,8 +69,11 @@ func (d *onceDoubts) keep(n *onceNote) {
 	d.noteAfter(onceAgain, n, time.Now().Add(onceTries))
 }
 
-// onceTries is for how long a process tries to write the note of a run.
-const onceTries = 24 * time.Hour
+const (
+	onceDoubted = 4096           // runs that a process keeps
+	onceTries   = 24 * time.Hour // for so long a process tries to write the note of a run
+	onceAgain   = onceLease / 12 // until the first try
+)
 
 // noteAfter tries to write the note of a run after some time, and again until end, unless the run is forgotten by then.
 func (d *onceDoubts) noteAfter(wait time.Duration, n *onceNote, end time.Time) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -64,7 +65,7 @@ func handBack(e *channel.Envelope, why error) error {
 
 // pauseAfter returns how long a message stays away that was handed back n times. The first pauses are short, so that
 // another worker gets it soon.
-func pauseAfter(n int) time.Duration { return min(30*time.Second, time.Second<<min(n, 10)) }
+func pauseAfter(n int) time.Duration { return storecall.Doubled(time.Second, 30*time.Second, n) }
 
 // unreadable ends a message that this worker can't decide about.
 func unreadable(e *channel.Envelope, why error) error {

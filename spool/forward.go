@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/storecall"
@@ -78,7 +77,7 @@ func (s *forwarder) run(ctx, work context.Context) {
 				reminded = time.Now()
 				s.remind(ctx, err)
 			}
-			s.rest(ctx, pause/2+rand.N(pause/2+1), nil)
+			s.rest(ctx, storecall.Spread(pause), nil)
 			pause, s.limit = min(2*pause, lastPause), min(2*s.limit, longestTry)
 		}
 	}

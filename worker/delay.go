@@ -4,7 +4,7 @@ import (
 	"hash/fnv"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
+	"github.com/millrace-go/millrace/internal/storecall"
 )
 
 const (
@@ -16,12 +16,7 @@ const (
 // and spread by up to a fifth either way. The spread follows from the message's ID: messages that failed together don't
 // come back together, and the same arguments always give the same delay.
 func RetryDelay(failed int, id string) time.Duration {
-	b := backoff.ExponentialBackOff{InitialInterval: retryFirst, Multiplier: 2, MaxInterval: retryMost, Clock: backoff.SystemClock}
-	b.Reset()
-	d := retryFirst
-	for range min(failed, 32) {
-		d = b.NextBackOff()
-	}
+	d := storecall.Doubled(retryFirst, retryMost, max(failed-1, 0))
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	h.Write([]byte{byte(failed)})
@@ -34,5 +29,5 @@ const waitFirst = 250 * time.Millisecond
 
 // waitDelay is the delay of a message that waits for its turn, at most the given one.
 func waitDelay(most time.Duration, handBacks int) time.Duration {
-	return min(most, waitFirst<<min(handBacks, 16))
+	return storecall.Doubled(waitFirst, most, max(handBacks, 0))
 }

@@ -1,11 +1,9 @@
 package gate_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/gate"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -70,39 +69,26 @@ func openPlace(ctx context.Context, place string) (*storage.Store, error) {
 }
 
 // start starts processes that wait for the gate. It returns when they are about to.
-func start(t *testing.T, place string, n int) []*bufio.Scanner {
+func start(t *testing.T, place string, n int) []*agreetest.Process {
 	t.Helper()
-	var all []*bufio.Scanner
-	for range n {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env, cmd.Stderr = append(os.Environ(), "MILLRACE_GATE_CHILD="+place), os.Stderr
-		out, err := cmd.StdoutPipe()
-		must(t, err)
-		must(t, cmd.Start())
-		t.Cleanup(func() {
-			cmd.Process.Kill()
-			cmd.Wait()
-		})
-		all = append(all, bufio.NewScanner(out))
+	all := make([]*agreetest.Process, n)
+	for i := range all {
+		all[i] = agreetest.Start(t, "MILLRACE_GATE_CHILD="+place)
 	}
 	for _, p := range all {
-		if !p.Scan() || p.Text() != "waiting" {
-			t.Fatalf("a process said %q", p.Text())
-		}
+		p.Says("waiting")
 	}
 	return all
 }
 
 // went returns when the processes went, in order.
-func went(t *testing.T, all []*bufio.Scanner) (times []time.Time) {
+func went(t *testing.T, all []*agreetest.Process) (times []time.Time) {
 	t.Helper()
 	for _, p := range all {
-		if !p.Scan() {
-			t.Fatal("a process said nothing")
-		}
-		at, err := strconv.ParseInt(p.Text(), 10, 64)
+		line := p.Read()
+		at, err := strconv.ParseInt(line, 10, 64)
 		if err != nil {
-			t.Fatalf("a process said %q", p.Text())
+			t.Fatalf("a process said %q", line)
 		}
 		times = append(times, time.Unix(0, at))
 	}

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"iter"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
@@ -67,7 +66,7 @@ func (g *Gate) untilLook(d document) time.Duration {
 	if d.Open {
 		pause *= openPolls
 	}
-	pause -= mathrand.N(pause / 5)
+	pause = storecall.Early(pause)
 	if at := d.OpensAt; !at.IsZero() {
 		if left := at.Sub(g.now()); left > 0 { // else the last look could not open it
 			pause = min(pause, left)

@@ -30,7 +30,7 @@ func benchSequence(b *testing.B) *ids.Sequence {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = s.Close() })
-	q := open(b, s, ids.Config{Least: 1_000_000})
+	q := open(b, s, ids.Config{}.AtLeast(1_000_000))
 	take(b, q)
 	return q
 }

@@ -1,6 +1,7 @@
 package ids
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,11 +24,8 @@ type Config struct {
 	// First is the first number of a counter that doesn't exist yet. At least 1. Defaults to 1.
 	First int64
 
-	// Least is the size of the first range, and of the smallest. At least 1. Defaults to 10, or to Most if that is less.
-	Least int64
-
-	// Most is the size of the largest range. A crash loses at most twice as many numbers. At least Least, at most
-	// 1,000,000,000. Defaults to 1,000,000, or to Least if that is more.
+	// Most is the size of the largest range. A crash loses at most twice as many numbers. The first range has 10 numbers,
+	// or Most if that is less. At least 1, at most 1,000,000,000. Defaults to 1,000,000.
 	Most int64
 
 	// Metrics gets millrace_ids_reservations_total, lost_races_total, waits_total and numbers_left, by counter. Several
@@ -36,6 +34,8 @@ type Config struct {
 
 	// Logger gets failures of fetching ahead, which no caller is told of. Defaults to none.
 	Logger *slog.Logger
+
+	least int64 // the size of the first range, and of the smallest; 0: defaultLeast
 }
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
@@ -50,21 +50,11 @@ func (c Config) withDefaults(store *storage.Store, name string) (Config, error) 
 	if c.First < 1 || c.First == math.MaxInt64 {
 		wrong("First is %d; want 1 to %d", c.First, int64(math.MaxInt64-1))
 	}
-	if c.Least == 0 {
-		c.Least = defaultLeast
-		if c.Most > 0 {
-			c.Least = min(c.Least, c.Most)
-		}
+	c.Most = cmp.Or(c.Most, defaultMost)
+	if c.Most < 1 || c.Most > maxMost {
+		wrong("Most is %d; want 1 to %d", c.Most, maxMost)
 	}
-	if c.Most == 0 {
-		c.Most = max(defaultMost, c.Least)
-	}
-	if c.Least < 1 {
-		wrong("Least is %d; want at least 1", c.Least)
-	}
-	if c.Most < 1 || c.Most < c.Least || c.Most > maxMost {
-		wrong("Most is %d; want at least Least, which is %d, and at most %d", c.Most, c.Least, maxMost)
-	}
+	c.least = min(cmp.Or(c.least, defaultLeast), c.Most)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -27,7 +27,7 @@
 //  3. Gaps are bounded. A crash loses the rest of one range and the range that was fetched ahead; a lost answer of
 //     the store loses one range. Close gives the rest back, unless another process has reserved since.
 //  4. A range fits its use. It is twice as large as the one before if that lasts less than ten seconds, and half as
-//     large if that lasts more than a minute, between Config.Least and Config.Most.
+//     large if that lasts more than a minute, between 10 and Config.Most.
 //  5. Next gives out nothing in doubt. It returns [ErrCorrupt] for a document that isn't a counter of that name,
 //     [ErrBackwards] for a counter that is gone, or has less than this Sequence has reserved, and [ErrEnd] at the end
 //     of int64. When the store fails, callers get its error only after the last number in hand; then a later call

@@ -6,6 +6,12 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// AtLeast returns a configuration whose ranges have at least n numbers.
+func (c Config) AtLeast(n int64) Config {
+	c.least = n
+	return c
+}
+
 // A Doc makes the single calls on a counter's document, for the test of their histories.
 type Doc struct{ c counter }
 

@@ -28,7 +28,7 @@ func TestTheStoreFails(t *testing.T) {
 		link := storagetest.NewLink(storagetest.Intercept(s, calls.Hook))
 		var tried atomic.Int64
 		q := open(t, storagetest.Intercept(link.Store, func(_ context.Context, _ storagetest.Op, do func() error) error { tried.Add(1); return do() }),
-			ids.Config{Least: 100})
+			ids.Config{}.AtLeast(100))
 		takeAll(t, q, 1, 50)
 		link.Cut()
 		for i := range int64(50) {
@@ -203,7 +203,7 @@ func TestCloseAmongCallers(t *testing.T) {
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		var seen seen
 		for round := range 50 {
-			q := open(t, s, ids.Config{Least: 1 + 2*int64(round)})
+			q := open(t, s, ids.Config{}.AtLeast(1+2*int64(round)))
 			var callers sync.WaitGroup
 			for range 8 {
 				callers.Go(func() {
@@ -269,7 +269,7 @@ func TestWeather(t *testing.T) {
 // live is the life of one node, on a store in bad weather.
 func live(t *testing.T, good, s *storage.Store, r *rand.Rand, seen *seen) {
 	link := storagetest.NewLink(s)
-	q := open(t, link.Store, ids.Config{Least: 1 + r.Int64N(20), Most: 100})
+	q := open(t, link.Store, ids.Config{Most: 100}.AtLeast(1+r.Int64N(20)))
 	last := int64(0)
 	for range 30 {
 		time.Sleep(time.Duration(r.IntN(1000)) * time.Millisecond)

@@ -3,7 +3,6 @@ package ids
 import (
 	"context"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/storecall"
@@ -46,7 +45,7 @@ func (s *Sequence) sizeAfter(r *span) int64 {
 			size /= 2
 		}
 	}
-	return min(max(size, s.cfg.Least), s.cfg.Most)
+	return min(max(size, s.cfg.least), s.cfg.Most)
 }
 
 func (s *Sequence) run(ctx context.Context, f *fetch, size, known int64) {
@@ -93,7 +92,7 @@ func (s *Sequence) reserveRange(ctx context.Context, size, known int64) (reserva
 		case storage.LostRace(err):
 			s.meters.lostRaces.Inc()
 			lost++
-			pause = min(took<<min(lost+1, 10), maxPause)
+			pause = storecall.Doubled(took, maxPause, lost+1)
 		case permanent(err):
 			return r, known, err
 		default:
@@ -101,7 +100,7 @@ func (s *Sequence) reserveRange(ctx context.Context, size, known int64) (reserva
 				return r, known, err
 			}
 		}
-		if !s.rest(ctx, pause/2+mathrand.N(pause/2+1)) {
+		if !s.rest(ctx, storecall.Spread(pause)) {
 			return r, known, err
 		}
 	}

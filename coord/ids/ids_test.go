@@ -85,7 +85,7 @@ func TestLaw2NumbersGrow(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		other := open(t, s, ids.Config{}) // so that ranges don't follow one another
-		q := open(t, s, ids.Config{Least: 3, Most: 50})
+		q := open(t, s, ids.Config{Most: 50}.AtLeast(3))
 		var (
 			largest atomic.Int64 // that a call has returned
 			callers sync.WaitGroup
@@ -120,7 +120,7 @@ func TestLaw2NumbersGrow(t *testing.T) {
 func TestLaw3Gaps(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
-		cfg := ids.Config{Least: 10, Most: 10}
+		cfg := ids.Config{Most: 10}
 		a := open(t, s, cfg)
 		takeAll(t, a, 1, 3)
 		finish(t, a)
@@ -178,7 +178,7 @@ func TestLaw4Adapts(t *testing.T) {
 				last = end
 			}
 			return err
-		}), ids.Config{Least: 10, Most: 1000, Metrics: reg})
+		}), ids.Config{Most: 1000, Metrics: reg})
 		use := func(n int, every time.Duration) {
 			for range n {
 				take(t, q)
@@ -257,7 +257,7 @@ func TestLaw5Backwards(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
-				q := open(t, s, ids.Config{Least: 100, Most: 100})
+				q := open(t, s, ids.Config{Most: 100}.AtLeast(100))
 				takeAll(t, q, 1, 1)
 				backup := get(t, s)
 				takeAll(t, q, 2, 99)

@@ -180,11 +180,9 @@ func TestOpenRefuses(t *testing.T) {
 		}{
 			{store: s, want: []string{"key"}},
 			{store: s, name: strings.Repeat("x", 257), want: []string{"key"}},
-			{name: "a\nb", cfg: ids.Config{First: -1, Least: -1, Most: -1}, want: []string{"store", "key", "First", "Least", "Most"}},
+			{name: "a\nb", cfg: ids.Config{First: -1, Most: -1}, want: []string{"store", "key", "First", "Most"}},
 			{store: s, name: name, cfg: ids.Config{First: math.MaxInt64}, want: []string{"First"}},
-			{store: s, name: name, cfg: ids.Config{Least: 11, Most: 10}, want: []string{"Most"}},
 			{store: s, name: name, cfg: ids.Config{Most: 1_000_000_001}, want: []string{"Most"}},
-			{store: s, name: name, cfg: ids.Config{Least: math.MaxInt64}, want: []string{"Most"}},
 		} {
 			q, err := ids.Open(c.store, c.name, c.cfg)
 			if q != nil || !errors.Is(err, storage.ErrInvalid) {
@@ -197,7 +195,7 @@ func TestOpenRefuses(t *testing.T) {
 				}
 			}
 		}
-		for _, cfg := range []ids.Config{{Most: 1}, {Least: 2_000_000}, {Least: 5, Most: 5}} {
+		for _, cfg := range []ids.Config{{Most: 1}, {Most: 5}} {
 			finish(t, open(t, s, cfg))
 		}
 		taken := prometheus.NewRegistry()

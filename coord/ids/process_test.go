@@ -1,19 +1,17 @@
 package ids_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -112,27 +110,20 @@ func TestKilledProcesses(t *testing.T) {
 
 // runChild kills a child after it has put some numbers, and returns how many.
 func runChild(t *testing.T, url string, lines int) (put int) {
-	cmd := exec.Command(os.Args[0])
-	cmd.Env, cmd.Stderr = append(os.Environ(), envStore+"="+url), os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		t.Error(err)
-		return 0
-	}
-	for in := bufio.NewScanner(out); in.Scan(); put++ {
-		if in.Text() != "ok" {
-			t.Errorf("a child said: %s", in.Text())
+	p := agreetest.Start(t, envStore+"="+url)
+	for line := range p.Lines {
+		if line != "ok" {
+			t.Errorf("a child said: %s", line)
 			break
 		}
-		if put == lines {
-			_ = cmd.Process.Kill()
+		if put++; put == lines+1 {
+			break
 		}
 	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	p.Kill()
+	for range p.Lines { // what it had said by then
+		put++
+	}
 	if put < lines {
 		t.Errorf("a child ended by itself after %d of %d numbers", put, lines)
 	}

@@ -17,7 +17,7 @@
 // # Laws
 //
 //  1. A turn's context ends 5/6 of its TTL after the start of its last acknowledged write. Others take a turn over
-//     after they have watched it for 7/6 of its TTL. So two contexts are never alive at once; package coord/lease has
+//     after they have watched it for 7/6 of its TTL. So two contexts are never alive at once; internal/agree.Hold has
 //     the proof. Elapsed time on one machine counts, and no two clocks are compared.
 //  2. A context can't stop a process that stands still between a look at it and an act. [Turn.Fence] can: each holder's
 //     is larger than those before it. Store it with what must be sure, and refuse a smaller one.

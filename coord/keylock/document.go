@@ -20,10 +20,6 @@ const (
 	maxText   = 256 // bytes of each text
 	maxNumber = 1 << 62
 	maxAfter  = 10 * 365 * 24 * time.Hour // the longest delay of a message
-
-	// unreadableFor is how long a row that can't be read is watched before it is replaced: 7/6 of the longest TTL, as if a
-	// process held it.
-	unreadableFor = maxTTL * 7 / 6
 )
 
 // These errors say why a row can't be taken for a turn.

@@ -32,7 +32,7 @@ func newMemory(most int) *memory {
 // waits reports that time is counted for a key: until it is taken over, or until others go past what comes first. A
 // halted key waits for an operator.
 func (s *sight) waits() bool {
-	return s.broken != nil || s.doc.ID != "" || !s.wait.since.IsZero() && s.doc.State.Halted == nil
+	return s.Fault != nil || s.Doc.ID != "" || !s.wait.since.IsZero() && s.Doc.State.Halted == nil
 }
 
 func (m *memory) get(key string) (sight, bool) {

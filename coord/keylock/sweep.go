@@ -75,7 +75,7 @@ func (ts *Turns) isFree(key string, d document, etag storage.ETag) bool {
 		return true
 	}
 	s, known := ts.seen.get(key)
-	if !known || s.etag != etag {
+	if !known || s.ETag != etag {
 		s = s.saw(d, etag, nil)
 		ts.seen.put(key, s)
 	}

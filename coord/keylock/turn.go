@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
@@ -18,39 +18,24 @@ type Turn struct {
 	key   string
 	fence int64
 	state State
-	ctx   *right.Right // ends when the turn isn't proved any more
+	ctx   *agree.Hold // ends when the turn isn't proved any more
 
-	calls  callLock // guards the fields below; held during a renewal
+	// These fields belong to whoever has entered ctx.
 	doc    document
 	etag   storage.ETag
-	next   *time.Timer // renews
 	closed bool
-
-	trouble atomic.Pointer[error] // of the last renewal; nil: none
 }
-
-// callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
-// request: in virtual time, waiting for a sync.Mutex stops the clock.
-type callLock chan struct{}
-
-func (l callLock) lock()   { l <- struct{}{} }
-func (l callLock) unlock() { <-l }
 
 // hold begins to hold a turn whose write started at start. It returns nil if that proves nothing any more.
 func hold(ts *Turns, key string, doc document, etag storage.ETag, start time.Time) *Turn {
-	t := &Turn{ts: ts, key: key, fence: doc.Fence, state: doc.State, calls: make(callLock, 1), doc: doc, etag: etag}
-	t.calls.lock()
-	defer t.calls.unlock()
-	t.ctx = right.New(context.Background(), ts.provedFrom(start), t.late)
+	t := &Turn{ts: ts, key: key, fence: doc.Fence, state: doc.State, doc: doc, etag: etag}
+	t.ctx = agree.NewHold(context.Background(), ts.cfg.TTL, start, t.renew, lose)
 	if !t.Sure() {
+		t.ctx.End(nil)
 		return nil
 	}
-	t.next = time.AfterFunc(ts.cfg.TTL/3, t.renew)
 	return t
 }
-
-// provedFrom returns until when a write that started at start proves a turn.
-func (ts *Turns) provedFrom(start time.Time) time.Time { return start.Add(ts.cfg.TTL * 5 / 6) }
 
 // Context ends with the turn: with the cause [ErrLost], or when it is ended. Each look at it compares the clock with
 // the end of the proof, as in package coord/lease.
@@ -65,79 +50,47 @@ func (t *Turn) State() State { return t.state }
 // Sure reports that no other process can have the turn now.
 func (t *Turn) Sure() bool { return t.ctx.Proved() }
 
-// late ends the context of a turn that is no longer proved.
-func (t *Turn) late(r *right.Right) {
-	err := fmt.Errorf("%w: not renewed in time", ErrLost)
-	if trouble := t.trouble.Load(); trouble != nil {
-		err = fmt.Errorf("%w: %w", err, *trouble)
+// lose ends the context of a turn that is lost, or that no renewal has proved in time.
+func lose(r *right.Right, why error) {
+	switch late := fmt.Errorf("%w: not renewed in time", ErrLost); {
+	case why == nil:
+		why = late
+	case !errors.Is(why, ErrLost):
+		why = fmt.Errorf("%w: %w", late, why)
 	}
-	r.End(err)
+	r.End(why)
 }
 
-// renew writes the turn again. It ends when the turn does.
-func (t *Turn) renew() {
-	t.calls.lock()
-	defer t.calls.unlock()
-	if t.closed || t.ctx.Err() != nil {
-		return
-	}
+// renew writes the turn again.
+func (t *Turn) renew(ctx context.Context) (lost bool, err error) {
 	t.doc.Beat++
-	_ = t.prove(t.ctx, t.doc)
-}
-
-// prove writes the turn again, and proves it by that. The caller holds the lock.
-func (t *Turn) prove(ctx context.Context, doc document) error {
-	start := time.Now()
-	err := t.write(ctx, doc)
-	var trouble *error
-	if err != nil {
-		trouble = &err
-	}
-	t.trouble.Store(trouble)
-	switch {
-	case t.ctx.Err() != nil:
-	case err == nil:
-		t.ctx.Prove(t.ts.provedFrom(start))
-		t.next.Reset(t.ts.cfg.TTL / 3)
-	case errors.Is(err, ErrLost):
-		t.ctx.End(err)
-	default:
-		t.next.Reset(t.ts.cfg.TTL / 12)
-	}
-	return err
-}
-
-// enter waits until no other call of the turn is under way, and returns a context for a call, which leave ends.
-func (t *Turn) enter(ctx context.Context) (_ context.Context, leave func(), err error) {
-	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), t.ts.cfg.TTL/3)
-	select {
-	case t.calls <- struct{}{}:
-		return ctx, func() { t.calls.unlock(); cancel() }, nil
-	case <-ctx.Done(): // a renewal hangs
-		defer cancel()
-		return nil, nil, context.Cause(ctx)
-	}
+	err = t.write(ctx, t.doc)
+	return errors.Is(err, ErrLost), err
 }
 
 // Save writes a state and keeps the turn, so that the state outlives this process. It ignores the end of ctx, and takes
 // at most a third of the TTL. After an error the state may be written or not; a renewal may undo it.
 func (t *Turn) Save(ctx context.Context, s State) error {
-	ctx, leave, err := t.enter(ctx)
+	ctx, leave, err := t.ctx.Enter(ctx)
 	if err != nil {
 		return t.ts.fail("save", t.key, err)
 	}
 	defer leave()
-	if t.closed || t.ctx.Err() != nil {
+	if t.ctx.Err() != nil {
 		return t.ts.fail("save", t.key, ErrLost)
 	}
-	if err := t.prove(ctx, t.with(s)); err != nil {
+	err = t.ctx.Write(ctx, func(ctx context.Context) (lost bool, err error) {
+		err = t.write(ctx, t.with(s))
+		return errors.Is(err, ErrLost), err
+	})
+	if err != nil {
 		return t.ts.fail("save", t.key, err)
 	}
 	return nil
 }
 
 // write replaces the row. If another write came first that kept this turn, because an own answer was lost or an
-// operator has written, it writes again. The caller holds the lock.
+// operator has written, it writes again. The caller has entered ctx of the turn.
 func (t *Turn) write(ctx context.Context, doc document) error {
 	for {
 		etag, err := t.ts.put(ctx, t.key, doc, t.etag)
@@ -185,7 +138,7 @@ func (t *Turn) with(s State) document {
 // another error the turn looks held: this process can take it, and others take it over. A second call does nothing.
 func (t *Turn) End(ctx context.Context, s State) error {
 	t.ctx.End(nil)
-	ctx, leave, err := t.enter(ctx)
+	ctx, leave, err := t.ctx.Enter(ctx)
 	if err != nil {
 		return t.ts.fail("end", t.key, err)
 	}
@@ -194,7 +147,6 @@ func (t *Turn) End(ctx context.Context, s State) error {
 		return nil
 	}
 	t.closed = true
-	t.next.Stop()
 	id := t.doc.ID
 	over := t.with(s)
 	over.ID = ""

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -75,19 +76,16 @@ func CheckTTL(ttl time.Duration) error {
 
 // sight is what a process knows of a key.
 type sight struct {
-	doc    document
-	etag   storage.ETag // empty: there is no row
-	at     time.Time    // since when the process has seen the row like this; after it was read, so not before it was written
-	asked  time.Time    // when somebody asked for the key the last time
-	wait   Wait         // of the messages of the key, for the same
-	broken error        // the row is no turn
-	mine   []string     // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
+	agree.Sighting[document]           // Fault: the row is no turn
+	asked                    time.Time // when somebody asked for the key the last time
+	wait                     Wait      // of the messages of the key, for the same
+	mine                     []string  // IDs of turns that this process tried to take or to end, without an answer: nothing runs under them
 }
 
 // saw returns what a process knows after it has seen a row in another state.
-func (s *sight) saw(doc document, etag storage.ETag, broken error) sight {
-	next := sight{doc: doc, etag: etag, at: time.Now(), broken: broken, mine: s.mine}
-	if s.doc.State.waitsAs(doc.State) {
+func (s *sight) saw(doc document, etag storage.ETag, fault error) sight {
+	next := sight{Sighting: agree.Sighting[document]{Doc: doc, ETag: etag, Since: time.Now(), Fault: fault}, mine: s.mine}
+	if s.Doc.State.waitsAs(doc.State) {
 		next.wait = s.wait
 	}
 	return next
@@ -102,14 +100,14 @@ func (s sight) doubt(id string) sight {
 // takenFor is how long a turn must be left to its holder.
 func (s *sight) takenFor() time.Duration {
 	switch {
-	case errors.Is(s.broken, errNewer):
-		return unreadableFor
-	case s.broken != nil:
-		return time.Until(s.at.Add(unreadableFor))
-	case s.doc.ID == "" || slices.Contains(s.mine, s.doc.ID):
+	case errors.Is(s.Fault, errNewer):
+		return maxTTL
+	case s.Fault != nil:
+		return s.TakenFor(maxTTL) // as if a process held it
+	case s.Doc.ID == "" || slices.Contains(s.mine, s.Doc.ID):
 		return 0
 	}
-	return time.Until(s.at.Add(time.Duration(s.doc.TTL) * time.Millisecond * 7 / 6))
+	return s.TakenFor(time.Duration(s.Doc.TTL) * time.Millisecond)
 }
 
 // Take takes the turn of a key, unless another process may have it: [ErrHeld]. begin may be nil. Otherwise it is called
@@ -119,7 +117,7 @@ func (s *sight) takenFor() time.Duration {
 // After another error the turn isn't held. ctx bounds Take alone: the turn lasts until End, or until it is lost.
 func (ts *Turns) Take(ctx context.Context, key string, begin func(s *State, w *Wait) error) (*Turn, error) {
 	s, known := ts.seen.get(key)
-	read := !known || s.broken != nil || s.takenFor() > 0
+	read := !known || s.Fault != nil || s.takenFor() > 0
 	for tries := 1; ; tries++ {
 		before := s.wait
 		// Each try has an ID of its own: one that had no answer must not name the turn that a later try gets.
@@ -162,13 +160,13 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		}
 	}
 	if s.takenFor() > 0 {
-		if s.broken != nil {
-			return nil, errors.Join(ErrHeld, s.broken)
+		if s.Fault != nil {
+			return nil, errors.Join(ErrHeld, s.Fault)
 		}
-		return nil, fmt.Errorf("%w: %s", ErrHeld, storage.Quote(s.doc.Holder))
+		return nil, fmt.Errorf("%w: %s", ErrHeld, storage.Quote(s.Doc.Holder))
 	}
-	next := document{ID: id, Holder: ts.cfg.Holder, Fence: s.doc.Fence + 1, TTL: ts.cfg.TTL.Milliseconds(), State: s.doc.State}
-	if s.etag == "" || s.broken != nil {
+	next := document{ID: id, Holder: ts.cfg.Holder, Fence: s.Doc.Fence + 1, TTL: ts.cfg.TTL.Milliseconds(), State: s.Doc.State}
+	if s.ETag == "" || s.Fault != nil {
 		next.Fence = max(1, time.Now().UnixMilli())
 	}
 	if begin != nil {
@@ -180,7 +178,7 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		}
 	}
 	start := time.Now()
-	etag, err := ts.put(ctx, key, next, s.etag)
+	etag, err := ts.put(ctx, key, next, s.ETag)
 	switch {
 	case storage.LostRace(err):
 		return nil, err
@@ -215,7 +213,7 @@ func (ts *Turns) look(ctx context.Context, key string, s *sight) error {
 	if err != nil && !absent && !broken {
 		return err
 	}
-	if etag != s.etag || s.at.IsZero() {
+	if etag != s.ETag || s.Since.IsZero() {
 		if !broken {
 			err = nil
 		}

@@ -29,10 +29,6 @@ type Config struct {
 	// Holder tells an operator who leads. At most 256 bytes. Defaults to host and process ID.
 	Holder string
 
-	// Pause is how long a candidate stands back after its function failed. Others lead meanwhile. At least a third of the
-	// TTL, so that they also come first where the store can't tell them. Defaults to the TTL.
-	Pause time.Duration
-
 	// DrainTimeout is how long the function may take to return after its context has ended. It keeps its term meanwhile,
 	// unless the term is lost. Afterwards Run gives it up; see [ErrHung]. Defaults to 20 seconds.
 	DrainTimeout time.Duration
@@ -51,10 +47,6 @@ func (c Config) withDefaults(store *storage.Store, name string) (Config, error) 
 	c.TTL = or(c.TTL, 10*time.Second)
 	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
 		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
-	}
-	c.Pause = or(c.Pause, c.TTL)
-	if c.Pause < c.TTL/3 {
-		faults = append(faults, fmt.Errorf("%w: Pause is %v; want at least a third of the TTL, which is %v", storage.ErrInvalid, c.Pause, c.TTL))
 	}
 	c.DrainTimeout = or(c.DrainTimeout, 20*time.Second)
 	if c.DrainTimeout < 0 {

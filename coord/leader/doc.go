@@ -39,7 +39,8 @@
 //     the next one begins at once where the store rings, and elsewhere within a third of the TTL.
 //   - A leader that dies, or that can't reach the store, is followed 7/6 to 3/2 of the TTL after its last renewal. By
 //     default that is within 15 seconds.
-//   - After its function has failed, a candidate stands back for Config.Pause. A panic and runtime.Goexit are failures.
+//   - After its function has failed, a candidate stands back for its TTL. Others lead meanwhile. A panic and
+//     runtime.Goexit are failures.
 //   - A function that doesn't return within Config.DrainTimeout after the end of its context is given up ([ErrHung]).
 //     Its term isn't handed over; it runs out.
 //   - A watcher sees the newest state. It sees each change that its loop has time for and that lasts.

@@ -87,16 +87,16 @@ func TestLawAFailedLeaderStandsBack(t *testing.T) {
 func TestThePauseIsKept(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
-		a := begin(t, s, "a", leader.Config{Pause: time.Hour})
+		a := begin(t, s, "a", leader.Config{})
 		r := a.reign(t)
 		r.end <- errors.New("some failure")
 		failed := time.Now()
 		next := <-a.reigns
-		if took := next.began.Sub(failed); took != time.Hour {
-			t.Errorf("it led again after %v, want an hour", took)
+		if took := next.began.Sub(failed); took != ttl {
+			t.Errorf("it led again after %v, want %v", took, ttl)
 		}
 		next.end <- errors.New("another failure")
-		time.Sleep(time.Minute)
+		time.Sleep(ttl / 2)
 		a.stop() // in the pause
 		if err := a.ended(t); err != nil {
 			t.Error(err)
@@ -298,8 +298,6 @@ func TestBadInput(t *testing.T) {
 			{strings.Repeat("x", storage.MaxKey-6), leader.Config{}, idle, []string{"249 bytes"}},
 			{name, leader.Config{TTL: 25 * time.Hour}, idle, []string{"TTL"}},
 			{name, leader.Config{TTL: ttl + 1}, idle, []string{"TTL"}},
-			{name, leader.Config{Pause: time.Second}, idle, []string{"Pause"}},
-			{name, leader.Config{Pause: -1}, idle, []string{"Pause"}},
 			{name, leader.Config{}, nil, []string{"function"}},
 			{name, leader.Config{Holder: "a\nb"}, idle, []string{"Holder"}},
 		} {

@@ -3,13 +3,11 @@
 package leader_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/leader"
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -77,65 +76,11 @@ func child(holder, path string) int {
 	return 0
 }
 
-// A process is a child that runs.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.Closer
-	lines chan string
-}
-
-func start(t *testing.T, holder, path string) *process {
+func start(t *testing.T, holder, path string) *agreetest.Process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0]), lines: make(chan string, 100)}
-	p.cmd.Stderr = os.Stderr
-	p.cmd.Env = append(os.Environ(), "MILLRACE_LEADER_CHILD="+holder, "MILLRACE_LEADER_STORE="+path)
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.in = in
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			p.lines <- lines.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
-		<-read
-		_ = p.cmd.Wait()
-	})
-	p.says("stands")
+	p := agreetest.Start(t, "MILLRACE_LEADER_CHILD="+holder, "MILLRACE_LEADER_STORE="+path)
+	p.Says("stands")
 	return p
-}
-
-// says waits for the next line, which must be this one.
-func (p *process) says(want string) {
-	p.t.Helper()
-	select {
-	case got := <-p.lines:
-		if got != want {
-			p.t.Fatalf("a process says %q, want %q", got, want)
-		}
-	case <-time.After(time.Minute):
-		p.t.Fatalf("no process says %q within a minute", want)
-	}
-}
-
-func (p *process) signal(s syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
 }
 
 // A process is killed while it leads, the next one follows, and hands over to a third when it stops.
@@ -146,28 +91,28 @@ func TestProcesses(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	a := start(t, "a", path)
-	a.says("leads 1")
-	a.says("wrote 1")
+	a.Says("leads 1")
+	a.Says("wrote 1")
 	b := start(t, "b", path)
 	began := time.Now()
-	a.signal(syscall.SIGKILL)
-	b.says("leads 2")
+	a.Signal(syscall.SIGKILL)
+	b.Says("leads 2")
 	t.Logf("with a TTL of %v a killed leader was followed after %v", realTTL, time.Since(began).Round(time.Millisecond))
-	b.says("wrote 2")
+	b.Says("wrote 2")
 	c := start(t, "c", path)
 	heard(t, path)
 	began = time.Now()
-	if err := b.in.Close(); err != nil {
+	if err := b.In.Close(); err != nil {
 		t.Error(err)
 	}
-	c.says("leads 3")
+	c.Says("leads 3")
 	t.Logf("a leader that stopped handed over within %v", time.Since(began).Round(time.Millisecond))
-	b.says("stopped")
-	c.says("wrote 3")
-	if err := c.in.Close(); err != nil {
+	b.Says("stopped")
+	c.Says("wrote 3")
+	if err := c.In.Close(); err != nil {
 		t.Error(err)
 	}
-	c.says("stopped")
+	c.Says("stopped")
 }
 
 // heard waits until the third process is known to wait, so that a hand-over finds it.
@@ -208,25 +153,25 @@ func TestLawALeaderThatSleptIsFenced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	a := start(t, "a", path)
-	a.says("leads 1")
-	a.says("wrote 1") // no transaction is open now, and none begins before the renewal in a second
+	a.Says("leads 1")
+	a.Says("wrote 1") // no transaction is open now, and none begins before the renewal in a second
 	b := start(t, "b", path)
-	a.signal(syscall.SIGSTOP)
-	b.says("leads 2")
-	b.says("wrote 2")
-	a.signal(syscall.SIGCONT)
-	a.says("lost 1")
-	a.says("fenced 1")
-	if err := b.in.Close(); err != nil {
+	a.Signal(syscall.SIGSTOP)
+	b.Says("leads 2")
+	b.Says("wrote 2")
+	a.Signal(syscall.SIGCONT)
+	a.Says("lost 1")
+	a.Says("fenced 1")
+	if err := b.In.Close(); err != nil {
 		t.Error(err)
 	}
-	b.says("stopped")
-	a.says("leads 3") // it stood again
-	a.says("wrote 3")
-	if err := a.in.Close(); err != nil {
+	b.Says("stopped")
+	a.Says("leads 3") // it stood again
+	a.Says("wrote 3")
+	if err := a.In.Close(); err != nil {
 		t.Error(err)
 	}
-	a.says("stopped")
+	a.Says("stopped")
 	s, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)

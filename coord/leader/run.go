@@ -56,7 +56,7 @@ func (t Term) Blobs(blobs *storage.Blobs) *lease.Documents { return t.lease.Blob
 // begins before f has returned. After a lost term the error of f is logged, and Run stands again a third of the TTL
 // later: others come first, also when an operator has broken the lease (lease.Break).
 //
-// When f fails, Run logs the error, resigns, and stands again after Config.Pause. A panic of f is such an error, and so
+// When f fails, Run logs the error, resigns, and stands again after the TTL. A panic of f is such an error, and so
 // is runtime.Goexit: the process may do other work, and another leader may fare better.
 //
 // Run may be called again afterwards, and several times at once: each call is a candidate.
@@ -82,7 +82,7 @@ func Run(ctx context.Context, store *storage.Store, name string, cfg Config, f f
 		case end == final || ctx.Err() != nil:
 			return fmt.Errorf("leader: run %s: %w", storage.Quote(name), err)
 		case end == failed:
-			_ = storecall.Sleep(ctx, cfg.Pause) // the next candidacy sees that ctx has ended
+			_ = storecall.Sleep(ctx, cfg.TTL) // the next candidacy sees that ctx has ended
 		default:
 			_ = storecall.Sleep(ctx, cfg.TTL/3) // others come first, as an operator wants who has broken the lease
 		}
@@ -157,7 +157,7 @@ func (c *candidate) lead(ctx context.Context, l *lease.Lease) (end, error) {
 		log.LogAttrs(ctx, slog.LevelInfo, "a leader has done its work and resigned")
 		return done, nil
 	}
-	attrs := []slog.Attr{slog.Any("error", err), slog.Duration("pause", c.cfg.Pause)}
+	attrs := []slog.Attr{slog.Any("error", err), slog.Duration("pause", c.cfg.TTL)}
 	if p, ok := errors.AsType[*contain.Panic](err); ok {
 		attrs = append(attrs, slog.String("stack", contain.Stack(p.Frames)))
 	}

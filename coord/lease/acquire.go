@@ -9,7 +9,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -41,9 +41,9 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), sights: sightsOf(store), waiter: waiter{told: make(chan struct{}, 1)}}
+	c := &candidate{leaseBlob: blobOf(store, name, cfg.TTL), cfg: cfg, id: rand.Text(), since: time.Now(), memory: agree.MemoryOf[document](store), waiter: waiter{told: make(chan struct{}, 1)}}
 	c.holder = c.since
-	c.sight, _ = c.sights.Get(name)
+	c.seen = c.memory.Recall(name)
 	defer c.leave()
 	var last error // of the looks
 	for tries := 1; ; tries++ {
@@ -82,37 +82,37 @@ func acquire(ctx context.Context, store *storage.Store, name string, cfg Config,
 type candidate struct {
 	leaseBlob
 	waiter
-	sight
+	seen   agree.Sighting[document]
+	memory agree.Memory[document]
 	cfg    Config
 	id     string
 	since  time.Time // when it began
-	sights *lru.Cache[sight]
 	holder time.Time // since when it knows of the present holder
 }
 
 // look reads the blob. It writes the blob if the lease is free, or has stayed the same for too long.
 func (c *candidate) look(ctx context.Context) (*Lease, error) {
-	doc, etag, err := c.get(ctx, c.etag)
+	doc, etag, err := c.get(ctx, c.seen.ETag)
 	switch {
 	case err == nil:
-		if doc.Fence != c.doc.Fence {
+		if doc.Fence != c.seen.Doc.Fence {
 			c.holder = time.Now()
 		}
-		c.saw(sight{doc, etag, time.Now()})
+		c.saw(agree.Sighting[document]{Doc: doc, ETag: etag, Since: time.Now()})
 	case errors.Is(err, storage.ErrNotFound):
-		c.saw(sight{})
+		c.saw(agree.Sighting[document]{})
 	case !errors.Is(err, storage.ErrNotModified):
 		return nil, err
 	}
 	if c.waitBeforeTakeover() > 0 {
-		if c.doc.ID == "" {
-			return nil, fmt.Errorf("%w for %s by a hand-over", ErrHeld, storage.Quote(c.doc.Next))
+		if c.seen.Doc.ID == "" {
+			return nil, fmt.Errorf("%w for %s by a hand-over", ErrHeld, storage.Quote(c.seen.Doc.Next))
 		}
-		return nil, fmt.Errorf("%w by %s", ErrHeld, storage.Quote(c.doc.Holder))
+		return nil, fmt.Errorf("%w by %s", ErrHeld, storage.Quote(c.seen.Doc.Holder))
 	}
 	start := time.Now()
-	doc = document{Holder: c.cfg.Holder, ID: c.id, Fence: c.nextFence(), TTL: c.ttl.Milliseconds(), Since: start.UTC(), Broken: c.doc.Broken}
-	etag, err = c.put(ctx, doc, storage.Condition{IfMatch: c.etag, IfAbsent: c.etag == ""})
+	doc = document{Holder: c.cfg.Holder, ID: c.id, Fence: c.nextFence(), TTL: c.ttl.Milliseconds(), Since: start.UTC(), Broken: c.seen.Doc.Broken}
+	etag, err = c.put(ctx, doc, storage.Condition{IfMatch: c.seen.ETag, IfAbsent: c.seen.ETag == ""})
 	if err != nil {
 		return nil, err
 	}
@@ -122,27 +122,33 @@ func (c *candidate) look(ctx context.Context) (*Lease, error) {
 
 // nextFence is the number of this acquisition. It has the number already if a write was done whose answer was lost.
 func (c *candidate) nextFence() int64 {
-	if c.doc.ID == c.id && !c.doc.broken() {
-		return c.doc.Fence
+	if c.seen.Doc.ID == c.id && !c.seen.Doc.broken() {
+		return c.seen.Doc.Fence
 	}
-	return c.doc.Fence + 1
+	return c.seen.Doc.Fence + 1
 }
 
 // waitBeforeTakeover is how long the lease must be left to its holder, or to the one it was handed over to. The blob
 // has this candidate's own ID after a write whose answer was lost.
 func (c *candidate) waitBeforeTakeover() time.Duration {
-	free := c.doc.ID == "" && (c.doc.Next == "" || c.doc.Next == c.cfg.Holder)
-	if free || c.doc.ID == c.id {
+	free := c.seen.Doc.ID == "" && (c.seen.Doc.Next == "" || c.seen.Doc.Next == c.cfg.Holder)
+	if free || c.seen.Doc.ID == c.id {
 		return 0
 	}
-	return time.Until(c.seen.Add(time.Duration(c.doc.TTL) * time.Millisecond * 7 / 6))
+	return c.seen.TakenFor(time.Duration(c.seen.Doc.TTL) * time.Millisecond)
+}
+
+// saw notes what was read last.
+func (c *candidate) saw(s agree.Sighting[document]) {
+	c.seen = s
+	c.memory.Note(c.key, s)
 }
 
 // pause is the time until the next look. Where no release is heard, the pause is short at first. It grows with the time
 // that this holder has had the lease: so a short scope is followed soon, and a long one costs few looks. It also grows
 // somewhat for one that has waited for long, so that a crowd costs less.
 func (c *candidate) pause() time.Duration {
-	d := c.ttl/6 + mathrand.N(c.ttl/6)
+	d := storecall.Spread(c.ttl / 3)
 	if c.hearing == nil {
 		soon := max(time.Since(c.holder)/4, min(time.Since(c.since)/16, c.ttl/75), c.ttl/300)
 		d = min(d, soon/2+mathrand.N(soon))

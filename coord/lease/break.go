@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -87,14 +88,14 @@ func freeError(name string, err error) error {
 // tryFree looks at the broken lease of the holder with that fence, or with fence 0 of the present one, and returns when
 // to look again. It frees the lease when this process has watched it for long enough.
 func tryFree(ctx context.Context, store *storage.Store, name string, fence *int64) (wait time.Duration, err error) {
-	c := &candidate{leaseBlob: blobOf(store, name, Config{}.ttl()), sights: sightsOf(store)}
-	c.sight, _ = c.sights.Get(name)
-	if doc, etag, err := c.get(ctx, c.etag); err == nil {
-		c.saw(sight{doc, etag, time.Now()})
+	c := &candidate{leaseBlob: blobOf(store, name, Config{}.ttl()), memory: agree.MemoryOf[document](store)}
+	c.seen = c.memory.Recall(name)
+	if doc, etag, err := c.get(ctx, c.seen.ETag); err == nil {
+		c.saw(agree.Sighting[document]{Doc: doc, ETag: etag, Since: time.Now()})
 	} else if !errors.Is(err, storage.ErrNotModified) {
 		return 0, err
 	}
-	doc := c.doc
+	doc := c.seen.Doc
 	if *fence == 0 {
 		*fence = doc.Fence
 	}
@@ -108,7 +109,7 @@ func tryFree(ctx context.Context, store *storage.Store, name string, fence *int6
 		return min(wait, time.Second), nil
 	}
 	doc.ID, doc.Next = "", ""
-	if _, err = c.put(ctx, doc, storage.Condition{IfMatch: c.etag}); storage.LostRace(err) {
+	if _, err = c.put(ctx, doc, storage.Condition{IfMatch: c.seen.ETag}); storage.LostRace(err) {
 		return time.Millisecond, nil
 	}
 	if err == nil {

@@ -39,12 +39,10 @@
 // done. A new holder's write may follow in four ways:
 //
 //   - After a release or a hand-over. The holder's context ends before either is written.
-//   - After a takeover. The holder started its last successful write before the store did it, and others saw the
-//     result after that: start ≤ write ≤ seen. They take over 7/6 of the holder's TTL (which the blob tells) after
-//     they saw it, and only if nothing was written meanwhile, which the ETag proves. The context ended at
-//     start + 5/6 TTL, a third of the TTL before seen + 7/6 TTL. Each span is measured on one machine's monotonic
-//     clock. So the time that the clocks show doesn't matter. It matters only that neither runs 7/5 as fast as the
-//     other. A holder sees the end by its clock, not by a timer, which may be late.
+//   - After a takeover. Others take over 7/6 of the holder's TTL (which the blob tells) after they saw the blob, and
+//     only if nothing was written meanwhile, which the ETag proves. They saw the blob after the start of the holder's
+//     last successful write. So the context ended at least a third of the TTL before, whatever time the clocks show;
+//     the comment of Hold in package internal/agree has the proof.
 //   - After a break. A break leaves the ID and the TTL as they are, so it frees nothing. It replaces the ETag, so the
 //     holder can't renew: its next write fails, and the context ends. Others see the break after it was written, so
 //     after the start of the holder's last successful write, and then wait as for a takeover. The holder's Release

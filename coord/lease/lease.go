@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
@@ -28,22 +28,18 @@ type Lease struct {
 	id    string
 	fence int64
 
-	ctx  *right.Right  // ends when ownership isn't proved any more
-	done chan struct{} // closed when the renewal has ended
+	ctx *agree.Hold // ends when ownership isn't proved any more
 
-	// These fields belong to the renewal, and after its end to give.
-	doc  document
-	etag storage.ETag
-
-	mu       sync.Mutex
-	released bool // under mu
+	// These fields belong to whoever has entered ctx.
+	doc      document
+	etag     storage.ETag
+	released bool
 }
 
 // hold begins to hold a lease whose write started at start.
 func hold(ctx context.Context, b leaseBlob, cfg Config, doc document, etag storage.ETag, start time.Time) *Lease {
-	l := &Lease{leaseBlob: b, cfg: cfg, id: doc.ID, fence: doc.Fence, done: make(chan struct{}), doc: doc, etag: etag}
-	l.ctx = right.New(ctx, l.proves(start), func(r *right.Right) { l.lose(r, fmt.Errorf("%w: not renewed in time", ErrLost)) })
-	go l.renew(start)
+	l := &Lease{leaseBlob: b, cfg: cfg, id: doc.ID, fence: doc.Fence, doc: doc, etag: etag}
+	l.ctx = agree.NewHold(ctx, cfg.TTL, start, l.renew, l.lose)
 	return l
 }
 
@@ -88,15 +84,11 @@ func (l *Lease) HandOver(ctx context.Context, to string) error {
 // give ends the lease, in favour of one holder or of any.
 func (l *Lease) give(ctx context.Context, to string) error {
 	l.ctx.End(nil)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), l.ttl/3)
-	defer cancel()
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	ctx, leave, err := l.ctx.Enter(ctx)
+	if err != nil {
+		return err
 	}
+	defer leave()
 	why := context.Cause(l.ctx)
 	switch gone := l.released || errors.Is(why, ErrLost); {
 	case gone && to == "" && (l.released || !l.doc.broken()):
@@ -112,7 +104,7 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	}
 	l.doc.ID, l.doc.Next = "", to
 	for {
-		_, err := l.write(ctx)
+		err := l.write(ctx)
 		switch {
 		case err == nil:
 			l.released = true
@@ -134,63 +126,54 @@ func (l *Lease) give(ctx context.Context, to string) error {
 	}
 }
 
-// proves is until when a write that started at start certainly stays unreplaced by others.
-func (l *Lease) proves(start time.Time) time.Time { return start.Add(l.ttl * 5 / 6) }
-
-// renew writes every third of the TTL until the context ends, and more often while writes fail.
-func (l *Lease) renew(start time.Time) {
-	defer close(l.done)
-	for next := time.Until(start.Add(l.ttl / 3)); storecall.Sleep(l.ctx, next) == nil; {
-		start, err := l.write(l.ctx)
-		switch {
-		case l.ctx.Err() != nil:
-			return
-		case err == nil:
-			l.ctx.Prove(l.proves(start))
-			next = time.Until(start.Add(l.ttl / 3))
-			l.cfg.meters.renewal()
-		case errors.Is(err, ErrLost):
-			l.lose(l.ctx, err)
-			return
-		default:
-			l.cfg.Logger.LogAttrs(l.ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))
-			next = l.ttl / 12
-		}
+// renew writes the lease again. ctx is the lease's.
+func (l *Lease) renew(ctx context.Context) (lost bool, err error) {
+	err = l.write(ctx)
+	lost = errors.Is(err, ErrLost)
+	switch {
+	case ctx.Err() != nil, lost:
+	case err == nil:
+		l.cfg.meters.renewal()
+	default:
+		l.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't renew a lease; trying again", slog.Any("error", err))
 	}
+	return lost, err
 }
 
+// lose ends the context of a lease that is lost, or that no renewal has proved in time.
 func (l *Lease) lose(r *right.Right, why error) {
+	if !errors.Is(why, ErrLost) {
+		why = fmt.Errorf("%w: not renewed in time", ErrLost)
+	}
 	if r.End(why) { // else it had ended before
 		l.cfg.meters.loss(errors.Is(why, errBroken))
 		l.cfg.Logger.LogAttrs(r, slog.LevelError, "a lease is lost", slog.Int64("fence", l.fence), slog.Any("why", why))
 	}
 }
 
-// write puts the document, and returns when that call started. If another write came first, and it was an own write
-// whose answer was lost, it writes again where that is needed; otherwise it returns [ErrLost]. After any other error
-// the outcome is unknown.
-func (l *Lease) write(ctx context.Context) (start time.Time, err error) {
+// write puts the document. If another write came first, and it was an own write whose answer was lost, it writes again
+// where that is needed; otherwise it returns [ErrLost]. After any other error the outcome is unknown.
+func (l *Lease) write(ctx context.Context) error {
 	for {
 		l.doc.Beat++
-		start = time.Now()
 		etag, err := l.put(ctx, l.doc, storage.Condition{IfMatch: l.etag})
 		if err == nil {
 			l.etag = etag
-			return start, nil
+			return nil
 		}
 		if !storage.LostRace(err) {
-			return start, err
+			return err
 		}
 		there, etag, err := l.get(ctx, "")
 		switch {
 		case errors.Is(err, storage.ErrNotFound):
-			return start, fmt.Errorf("%w: its blob is gone", ErrLost)
+			return fmt.Errorf("%w: its blob is gone", ErrLost)
 		case err != nil:
-			return start, err
+			return err
 		}
 		over, err := l.compare(there, etag)
 		if over || err != nil {
-			return start, err
+			return err
 		}
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/coord/lease"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -73,35 +72,9 @@ func TestAProcessThatIsStopped(t *testing.T) {
 	}
 	t.Parallel()
 	url := filepath.Join(t.TempDir(), "test.db")
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), "MILLRACE_LEASE_CHILD="+url)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewReader(out)
-	want := func(want string) {
-		t.Helper()
-		if got, err := lines.ReadString('\n'); strings.TrimSpace(got) != want {
-			t.Errorf("the process says %q, %v; want %q", got, err, want)
-		}
-	}
-	signal := func(sig syscall.Signal) {
-		t.Helper()
-		if err := cmd.Process.Signal(sig); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want("written 1")
-	signal(syscall.SIGSTOP)
+	p := agreetest.Start(t, "MILLRACE_LEASE_CHILD="+url)
+	p.Says("written 1")
+	p.Signal(syscall.SIGSTOP)
 	s, err := sqlite.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
@@ -113,14 +86,15 @@ func TestAProcessThatIsStopped(t *testing.T) {
 	if err := put(t, l.Blobs(s.Blobs("docs")), "parent"); err != nil {
 		t.Error(err)
 	}
-	signal(syscall.SIGCONT)
-	if _, err := io.WriteString(in, "again\n"); err != nil {
+	p.Signal(syscall.SIGCONT)
+	if _, err := io.WriteString(p.In, "again\n"); err != nil {
 		t.Error(err)
 	}
-	want("fenced 1 true")
+	p.Says("fenced 1 true")
 	wantDocument(t, s.Blobs("docs"), "parent", 2)
 	release(t, l)
-	if err := errors.Join(in.Close(), cmd.Wait(), s.Close()); err != nil {
+	p.Stop()
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,11 +22,11 @@ const topic = "leases"
 // A waiter is the part of a candidate that others see and reach.
 type waiter struct {
 	polls   int
-	told    chan struct{}      // a release was told; of capacity 1
-	woken   bool               // likewise, and the candidate hasn't seen the lease since
-	had     bool               // the candidate has got the lease
-	hearing *storage.Registration   // nil while nothing is heard
-	hide    context.CancelFunc // ends the row; nil without a row
+	told    chan struct{}         // a release was told; of capacity 1
+	woken   bool                  // likewise, and the candidate hasn't seen the lease since
+	had     bool                  // the candidate has got the lease
+	hearing *storage.Registration // nil while nothing is heard
+	hide    context.CancelFunc    // ends the row; nil without a row
 }
 
 // A waiterRow is a row's data, as JSON. Times are by the waiter's clock, for people.

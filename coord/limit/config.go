@@ -21,18 +21,15 @@ const (
 	MostSlots = 1 << 30 // calls at a time
 )
 
+// These are the TTL of a row, which this version writes, and the least and the longest TTL in rows of other versions.
 const (
-	minTTL = 3 * time.Second
-	maxTTL = time.Minute
+	defaultTTL = 20 * time.Second
+	minTTL     = 3 * time.Second
+	maxTTL     = time.Minute
 )
 
 // Config is how a process takes part. The zero Config is right for most callers.
 type Config struct {
-	// TTL bounds how long the share of a dead process is lost to the others: 7/6 of it. The share of a process that can't
-	// reach the store ends after 5/6 of it. Processes may have different TTLs. At least 3 seconds, at most 1 minute, in
-	// whole milliseconds. Defaults to 20 seconds.
-	TTL time.Duration
-
 	// Strict makes no call when the share has ended because the store is away. Defaults to false: the process goes on with
 	// the limit divided by the number of processes that it saw last.
 	Strict bool
@@ -44,15 +41,14 @@ type Config struct {
 	// Logger gets what no caller is told of: the document can't be reached, or can't be read, or Changed panics. Defaults
 	// to none.
 	Logger *slog.Logger
+
+	ttl time.Duration // 0: defaultTTL
 }
 
 // withDefaults returns a complete copy, or all that is wrong with it, the store and the name.
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
 	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
-	c.TTL = cmp.Or(c.TTL, 20*time.Second)
-	if c.TTL < minTTL || c.TTL > maxTTL || c.TTL%time.Millisecond != 0 {
-		faults = append(faults, fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, c.TTL, minTTL, maxTTL))
-	}
+	c.ttl = cmp.Or(c.ttl, defaultTTL)
 	if c.Changed == nil {
 		c.Changed = func() {}
 	}

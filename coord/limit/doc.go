@@ -15,8 +15,8 @@
 // # How it works
 //
 // One blob in the container "shares" has a row for each process that uses the number. A row holds the process's limit,
-// its share, what it wants, and a beat that each of its writes counts up, also when it leaves and joins again. All
-// writes are guarded by the blob's ETag.
+// its share, what it wants, a beat that each of its writes counts up, also when it leaves and joins again, and its TTL
+// of 20 seconds. All writes are guarded by the blob's ETag.
 //
 //	(no row) ─first call: a write─▶ member ─every TTL/3: a write─▶ member
 //	                                │ └─no call for a TTL, or Leave: a write─▶ (no row)
@@ -36,8 +36,8 @@
 //  1. The shares in use never exceed the limit together. A process lowers its share before it writes that. It raises
 //     its share after the write was acknowledged. A write whose outcome is unknown raises nothing.
 //  2. A share is in use until 5/6 of its TTL after the start of its last acknowledged write. Others remove a row after
-//     they have watched it for 7/6 of its TTL. So a share has ended before it is given to others; package coord/lease
-//     has the proof. Elapsed time on one machine counts; no two clocks are compared.
+//     they have watched it for 7/6 of its TTL. So a share has ended before it is given to others;
+//     internal/agree.Hold has the proof. Elapsed time on one machine counts; no two clocks are compared.
 //  3. So in any time T, all processes together begin at most limit × T calls, and those that their buckets hold: the
 //     limit of 0.2 seconds, and one for each process.
 //  4. A process that stood still for longer than that begins no call afterwards, until a new write is acknowledged.

@@ -39,8 +39,8 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%d of %d", sum, d.limit())
 		}
 		_ = d.hungry()
-		m := &member{part: &part{cfg: Config{TTL: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true}, beats: map[string]sighting{}}
-		m.seen.Doc = d
+		m := &member{part: &part{cfg: Config{ttl: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true}, beats: map[string]sighting{}}
+		m.part.seen.Doc = d
 		for id, r := range d.Members {
 			m.beats[id] = sighting{r.Beat, time.Now()}
 		}

@@ -24,7 +24,7 @@ func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 			if err := m.step(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(p.cfg.TTL / 3)
+			time.Sleep(p.cfg.ttl / 3)
 		}
 		goes := func() (tried, left bool) {
 			p.mu.Lock()
@@ -40,16 +40,16 @@ func TestLaw1ASlotIsKeptWhileTheMemberGoes(t *testing.T) {
 		if tried, left := goes(); tried || left {
 			t.Errorf("got %v, %v: the member went with a slot in use", tried, left)
 		}
-		if err := m.look(t.Context()); err != nil || m.seen.Doc.Members[m.id].Share != 1 || first.Share() != 1 {
-			t.Errorf("got %+v, %v: the slot in use isn't in the document", m.seen.Doc, err)
+		if err := m.look(t.Context()); err != nil || m.part.seen.Doc.Members[m.part.id].Share != 1 || first.Share() != 1 {
+			t.Errorf("got %+v, %v: the slot in use isn't in the document", m.part.seen.Doc, err)
 		}
 		first.Give()
-		time.Sleep(2 * p.cfg.TTL)
+		time.Sleep(2 * p.cfg.ttl)
 		if tried, left := goes(); !tried || !left || p.running {
 			t.Errorf("got %v, %v: an idle member stays", tried, left)
 		}
-		if err := m.look(t.Context()); err != nil || len(m.seen.Doc.Members) != 0 {
-			t.Errorf("got %+v, %v: the row stays", m.seen.Doc, err)
+		if err := m.look(t.Context()); err != nil || len(m.part.seen.Doc.Members) != 0 {
+			t.Errorf("got %+v, %v: the row stays", m.part.seen.Doc, err)
 		}
 	})
 }

@@ -51,9 +51,9 @@ type player struct {
 func (p *player) note(do func()) {
 	p.h.Record(p.n, func() []storagetest.Answer[int, move] {
 		do()
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return []storagetest.Answer[int, move]{{Key: "shares", Out: move{p.n, p.force(time.Now())}}}
+		p.part.mu.Lock()
+		defer p.part.mu.Unlock()
+		return []storagetest.Answer[int, move]{{Key: "shares", Out: move{p.n, p.part.force(time.Now())}}}
 	})
 }
 
@@ -61,9 +61,9 @@ func (p *player) note(do func()) {
 func (p *player) end(ctx context.Context) {
 	var seen time.Time
 	for ctx.Err() == nil {
-		p.mu.Lock()
-		until := p.until
-		p.mu.Unlock()
+		p.part.mu.Lock()
+		until := p.part.until
+		p.part.mu.Unlock()
 		if !seen.Equal(until) && !time.Now().Before(until) {
 			seen = until
 			p.note(func() {})
@@ -130,21 +130,21 @@ func newPlayer(t *testing.T, s *storage.Store, h *storagetest.History[int, move]
 		time.Sleep(time.Duration(roll(500)) * time.Millisecond)
 		return err
 	})
-	cfg, err := Config{TTL: 6 * time.Second, Strict: true}.withDefaults(store, "bank")
+	cfg, err := Config{ttl: 6 * time.Second, Strict: true}.withDefaults(store, "bank")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := &player{member: newMember(newPart(store, "slots", "bank", divided, cfg, 0)), n: n, h: h}
-	p.running, p.left = true, make(chan struct{})
+	p.part.running, p.part.left = true, make(chan struct{})
 	return p
 }
 
 // play looks again and again, with wishes that change. Sometimes it is away for a while.
 func (p *player) play(r *rand.Rand, times int) {
 	for range times {
-		p.mu.Lock()
-		p.eager, p.used = r.IntN(2) == 0, int64(r.IntN(5))
-		p.mu.Unlock()
+		p.part.mu.Lock()
+		p.part.eager, p.part.used = r.IntN(2) == 0, int64(r.IntN(5))
+		p.part.mu.Unlock()
 		p.note(func() { _ = p.step(context.Background()) })
 		pause := time.Duration(r.IntN(2000)) * time.Millisecond
 		if r.IntN(12) == 0 {
@@ -162,18 +162,18 @@ func TestLaw2ClocksThatDrift(t *testing.T) {
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		h := &storagetest.History[int, move]{}
 		slow := newPlayer(t, s, h, 0, rand.New(rand.NewPCG(1, 0)))
-		slow.eager = true
-		for slow.force(time.Now()) == 0 { // its store fails now and then
+		slow.part.eager = true
+		for slow.part.force(time.Now()) == 0 { // its store fails now and then
 			_ = slow.step(t.Context())
 		}
-		fast := newMember(newPart(s, "slots", "bank", divided, slow.cfg, 0))
+		fast := newMember(newPart(s, "slots", "bank", divided, slow.part.cfg, 0))
 		began := time.Now()
 		slow.doc.Blobs = s.Blobs(container) // answers at once
 		slow.renewed = time.Time{}
 		if err := errors.Join(slow.step(t.Context()), fast.look(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		ends, removed := slow.until.Sub(began), fast.dies(slow.id).Sub(began)
+		ends, removed := slow.part.until.Sub(began), fast.dies(slow.part.id).Sub(began)
 		if ends*10/9 >= removed*10/11 {
 			t.Errorf("a share ends after %v by a slow clock, and others have it after %v by a fast one", ends*10/9, removed*10/11)
 		}

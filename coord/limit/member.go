@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
@@ -18,14 +17,9 @@ const topic = "shares"
 
 const leaveTries = 5
 
-// Law 2 rests on these two, as package coord/lease has it: what lies between them is for clocks that run at different
-// rates.
-func inUse(ttl time.Duration) time.Duration   { return ttl * 5 / 6 } // of a share, after the start of its last acknowledged write
-func watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 } // of a row that stays the same, before others remove it
-
 // member keeps a part's row. All its fields belong to its goroutine.
 type member struct {
-	*part
+	part    *part
 	doc     agree.Document[document]
 	loop    *agree.Loop
 	beats   map[string]sighting
@@ -62,7 +56,7 @@ type sighting struct {
 func newMember(p *part) *member {
 	return &member{
 		part: p, beats: map[string]sighting{},
-		doc:  agree.Document[document]{Blobs: p.store.Blobs(container), Key: p.key, Limit: p.cfg.TTL / 4, Decode: decode, Encode: encode},
+		doc:  agree.Document[document]{Blobs: p.store.Blobs(container), Key: p.key, Limit: p.cfg.ttl / 4, Decode: decode, Encode: encode},
 		loop: agree.NewLoop(p.store, topic, func(key []byte) bool { return string(key) == p.key }, agree.NewTrouble(p.cfg.Logger), "changes of a share"),
 	}
 }
@@ -76,9 +70,9 @@ func (m *member) run() {
 			began := time.Now()
 			err := m.step(ctx)
 			m.note(ctx, began, err)
-			m.mu.Lock()
+			m.part.mu.Lock()
 			tried, left := m.goes(ctx)
-			m.mu.Unlock()
+			m.part.mu.Unlock()
 			if left {
 				return 0, true
 			}
@@ -93,18 +87,18 @@ func (m *member) run() {
 // isDue reports that it is time for a step, or that somebody wants one: this process at most 40 times in a TTL, others
 // by rings at most 8 times.
 func (m *member) isDue(rung bool) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.part.mu.Lock()
+	defer m.part.mu.Unlock()
 	now := time.Now()
-	m.rings = m.rings || rung && !m.hurried
+	m.rings = m.rings || rung && !m.part.hurried
 	switch {
-	case !now.Before(m.at), m.hurried && !now.Before(m.gap):
+	case !now.Before(m.at), m.part.hurried && !now.Before(m.gap):
 	case m.rings && !now.Before(m.quiet):
 		m.rung = now
 	default:
 		return false
 	}
-	m.rings, m.hurried = false, false
+	m.rings, m.part.hurried = false, false
 	return true
 }
 
@@ -115,28 +109,28 @@ func (m *member) rest(err error) {
 	}
 	now, pause := time.Now(), m.pause(err)
 	m.at = now.Add(pause)
-	m.gap = now.Add(min(pause, m.jitter(m.cfg.TTL/40)))
-	if m.quiet = m.rung.Add(m.cfg.TTL / 8); m.quiet.Before(now) {
-		m.quiet = now.Add(m.jitter(m.cfg.TTL / 200))
+	m.gap = now.Add(min(pause, storecall.Spread(m.part.cfg.ttl/40)))
+	if m.quiet = m.rung.Add(m.part.cfg.ttl / 8); m.quiet.Before(now) {
+		m.quiet = now.Add(storecall.Spread(m.part.cfg.ttl / 200))
 	}
 }
 
 // untilDue is the time until the next step. The end of the share is told to those that watch it.
 func (m *member) untilDue() time.Duration {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.part.mu.Lock()
+	defer m.part.mu.Unlock()
 	now, due := time.Now(), m.at
 	earlier := func(if_ bool, t time.Time) {
 		if if_ && t.Before(due) {
 			due = t
 		}
 	}
-	if !now.Before(m.until) && m.told != m.until {
-		m.told = m.until
-		m.moved()
+	if !now.Before(m.part.until) && m.told != m.part.until {
+		m.told = m.part.until
+		m.part.moved()
 	}
-	earlier(now.Before(m.until), m.until)
-	earlier(m.hurried, m.gap)
+	earlier(now.Before(m.part.until), m.part.until)
+	earlier(m.part.hurried, m.gap)
 	earlier(m.rings, m.quiet)
 	return due.Sub(now)
 }
@@ -145,22 +139,22 @@ func (m *member) untilDue() time.Duration {
 // use. It stays if there is a call meanwhile.
 func (m *member) goes(ctx context.Context) (tried, left bool) {
 	began := time.Now()
-	if !m.idle(began) {
+	if !m.part.idle(began) {
 		return false, false
 	}
-	m.set(began, 0)
-	m.safe = 0
-	m.mu.Unlock()
+	m.part.set(began, 0)
+	m.part.safe = 0
+	m.part.mu.Unlock()
 	m.withdraw(ctx)
-	m.mu.Lock()
-	m.leaving = false
-	close(m.left)
-	m.moved()
-	if m.asked.After(began) {
-		m.left, m.eager = make(chan struct{}), true
+	m.part.mu.Lock()
+	m.part.leaving = false
+	close(m.part.left)
+	m.part.moved()
+	if m.part.asked.After(began) {
+		m.part.left, m.part.eager = make(chan struct{}), true
 		return true, false
 	}
-	m.running = false
+	m.part.running = false
 	return true, true
 }
 
@@ -169,19 +163,19 @@ func (m *member) withdraw(ctx context.Context) {
 	for tries := range leaveTries {
 		err := m.look(ctx)
 		if err == nil {
-			d := document{Members: maps.Clone(m.seen.Doc.Members), Turn: m.seen.Doc.Turn}
-			if _, there := d.Members[m.id]; !there {
+			d := document{Members: maps.Clone(m.part.seen.Doc.Members), Turn: m.part.seen.Doc.Turn}
+			if _, there := d.Members[m.part.id]; !there {
 				return
 			}
-			delete(d.Members, m.id)
-			if m.doc.Write(ctx, &m.seen, d) == nil {
+			delete(d.Members, m.part.id)
+			if m.doc.Write(ctx, &m.part.seen, d) == nil {
 				if m.share = 0; d.hungry() {
 					m.ring(ctx)
 				}
 				return
 			}
 		}
-		_ = storecall.Sleep(ctx, time.Duration(tries+1)*m.jitter(m.cfg.TTL/200))
+		_ = storecall.Sleep(ctx, time.Duration(tries+1)*storecall.Spread(m.part.cfg.ttl/200))
 	}
 }
 
@@ -195,12 +189,12 @@ func (m *member) step(ctx context.Context) error {
 		return nil
 	}
 	start := time.Now()
-	if err := m.doc.Write(ctx, &m.seen, p.doc); err != nil {
+	if err := m.doc.Write(ctx, &m.part.seen, p.doc); err != nil {
 		return err
 	}
 	m.target, m.share, m.wish = p.target, p.row.Share, p.row.Wants
 	m.acknowledge(p, start)
-	if now := time.Now(); matters(p.target-p.row.Share, p.target) && now.Sub(m.rang) >= m.cfg.TTL/3 {
+	if now := time.Now(); matters(p.target-p.row.Share, p.target) && now.Sub(m.rang) >= m.part.cfg.ttl/3 {
 		m.rang, m.polls = now, 0
 		m.ring(ctx)
 	}
@@ -210,12 +204,12 @@ func (m *member) step(ctx context.Context) error {
 // look brings the document up to date. A blob that can't be read is taken for an empty one when all that could hold a
 // share by it have stopped: they write it, or their shares end.
 func (m *member) look(ctx context.Context) error {
-	err := m.doc.Read(ctx, &m.seen)
+	err := m.doc.Read(ctx, &m.part.seen)
 	now := time.Now() // after the read, so not before the document was written
-	if err != nil && (m.seen.Fault == nil || now.Sub(m.seen.Since) < watched(maxTTL)) {
+	if err != nil && (m.part.seen.Fault == nil || now.Before(agree.DeadFrom(m.part.seen.Since, maxTTL))) {
 		return err
 	}
-	d := m.seen.Doc
+	d := m.part.seen.Doc
 	if m.turned.IsZero() || d.Turn != m.turn {
 		m.turn, m.turned = d.Turn, now
 	}
@@ -230,7 +224,7 @@ func (m *member) look(ctx context.Context) error {
 
 // dies returns when a row can be removed, unless it changes.
 func (m *member) dies(id string) time.Time {
-	return m.beats[id].since.Add(watched(time.Duration(m.seen.Doc.Members[id].TTL) * time.Millisecond))
+	return agree.DeadFrom(m.beats[id].since, time.Duration(m.part.seen.Doc.Members[id].TTL)*time.Millisecond)
 }
 
 // plan is what a write would make of the document.
@@ -244,40 +238,40 @@ type plan struct {
 
 // plan decides what to write, and whether that is needed. It lowers the share in use before it is written.
 func (m *member) plan(now time.Time) (p plan, must bool) {
-	p.doc.Members, p.doc.Turn = map[string]row{}, m.seen.Doc.Turn
-	for id, r := range m.seen.Doc.Members {
-		if id == m.id || now.Before(m.dies(id)) {
+	p.doc.Members, p.doc.Turn = map[string]row{}, m.part.seen.Doc.Turn
+	for id, r := range m.part.seen.Doc.Members {
+		if id == m.part.id || now.Before(m.dies(id)) {
 			p.doc.Members[id] = r
 		}
 	}
-	must = len(p.doc.Members) < len(m.seen.Doc.Members)
-	old, there := p.doc.Members[m.id]
-	p.fresh = !there || now.Sub(m.renewed) >= m.cfg.TTL/3
+	must = len(p.doc.Members) < len(m.part.seen.Doc.Members)
+	old, there := p.doc.Members[m.part.id]
+	p.fresh = !there || now.Sub(m.renewed) >= m.part.cfg.ttl/3
 
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.set(now, min(m.use, old.Share)) // a process that removes a row of ours has watched it for long
-	if !now.Before(m.until) {
-		m.set(now, 0)
+	m.part.mu.Lock()
+	defer m.part.mu.Unlock()
+	m.part.set(now, min(m.part.use, old.Share)) // a process that removes a row of ours has watched it for long
+	if !now.Before(m.part.until) {
+		m.part.set(now, 0)
 	}
-	m.beat++
-	p.row = row{Limit: m.limit, Wants: m.wants(now, old.Wants, p.fresh, m.seen.Doc.hungryBut(m.id)), Beat: m.beat, TTL: m.cfg.TTL.Milliseconds()}
-	p.doc.Members[m.id] = p.row
-	if p.fresh && p.doc.scarce() && now.Sub(m.turned) >= m.cfg.TTL {
+	m.part.beat++
+	p.row = row{Limit: m.part.limit, Wants: m.part.wants(now, old.Wants, p.fresh, m.part.seen.Doc.hungryBut(m.part.id)), Beat: m.part.beat, TTL: m.part.cfg.ttl.Milliseconds()}
+	p.doc.Members[m.part.id] = p.row
+	if p.fresh && p.doc.scarce() && now.Sub(m.turned) >= m.part.cfg.ttl {
 		p.doc.Turn = (p.doc.Turn + 1) % maxUnits // no member stays without a share
 	}
-	p.target = p.doc.targets()[m.id]
-	free := p.doc.limit() - p.doc.given(m.id)
-	p.use = min(p.target, max(m.use, free))
-	if less := m.use - p.use; !p.fresh && m.use <= free && (less > 0 && !p.doc.short(m.id, m.use) || !matters(max(less, -less), p.target)) {
-		p.use = m.use // at the next renewal
+	p.target = p.doc.targets()[m.part.id]
+	free := p.doc.limit() - p.doc.given(m.part.id)
+	p.use = min(p.target, max(m.part.use, free))
+	if less := m.part.use - p.use; !p.fresh && m.part.use <= free && (less > 0 && !p.doc.short(m.part.id, m.part.use) || !matters(max(less, -less), p.target)) {
+		p.use = m.part.use // at the next renewal
 	}
-	if p.use < m.use {
-		m.set(now, p.use)
+	if p.use < m.part.use {
+		m.part.set(now, p.use)
 	}
-	p.row.Share = max(p.use, min(m.busy, old.Share))
-	p.doc.Members[m.id] = p.row
-	must = must || p.fresh || p.use != m.use || p.row.Share != old.Share || p.row.Wants != old.Wants || p.row.Limit != old.Limit
+	p.row.Share = max(p.use, min(m.part.busy, old.Share))
+	p.doc.Members[m.part.id] = p.row
+	must = must || p.fresh || p.use != m.part.use || p.row.Share != old.Share || p.row.Wants != old.Wants || p.row.Limit != old.Limit
 	return p, must
 }
 
@@ -286,14 +280,14 @@ func matters(difference, of int64) bool { return difference > 0 && difference*20
 
 // acknowledge puts a write in force that the store has acknowledged.
 func (m *member) acknowledge(p plan, start time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.part.mu.Lock()
+	defer m.part.mu.Unlock()
 	now := time.Now()
-	m.settle(now)
-	m.safe, m.until, m.wanted = 0, start.Add(inUse(m.cfg.TTL)), p.row.Wants
-	m.set(now, min(p.use, m.limit)) // the limit may have been lowered meanwhile
+	m.part.settle(now)
+	m.part.safe, m.part.until, m.part.wanted = 0, agree.ProvedUntil(start, m.part.cfg.ttl), p.row.Wants
+	m.part.set(now, min(p.use, m.part.limit)) // the limit may have been lowered meanwhile
 	if p.fresh {
-		m.eager, m.used, m.since, m.renewed = false, 0, now, now
+		m.part.eager, m.part.used, m.part.since, m.renewed = false, 0, now, now
 	}
 }
 
@@ -303,58 +297,58 @@ func (m *member) acknowledge(p plan, start time.Time) {
 func (m *member) note(ctx context.Context, began time.Time, err error) {
 	if err == nil || storage.LostRace(err) {
 		if !m.failed.IsZero() {
-			m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can keep a share again")
+			m.part.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can keep a share again")
 		}
 		m.failed = time.Time{}
 		return
 	}
 	if m.failed.IsZero() {
-		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't keep a share; trying again", slog.Any("error", err))
+		m.part.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't keep a share; trying again", slog.Any("error", err))
 	}
-	if apart := began.Sub(m.failed); apart < m.cfg.TTL {
-		m.away += min(apart, m.cfg.TTL/6)
+	if apart := began.Sub(m.failed); apart < m.part.cfg.ttl {
+		m.away += min(apart, m.part.cfg.ttl/6)
 	} else {
 		m.away = 0
 	}
 	m.failed = began
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.part.mu.Lock()
+	defer m.part.mu.Unlock()
 	if errors.Is(err, storage.ErrTooLarge) { // the store is there, and all of the number is in use by others
-		m.settle(time.Now())
-		m.safe = 0
+		m.part.settle(time.Now())
+		m.part.safe = 0
 		return
 	}
-	if m.cfg.Strict || m.seen.Since.IsZero() || m.seen.Fault != nil || m.leaving || began.Before(m.until) || m.away < m.cfg.TTL/3 {
+	if m.part.cfg.Strict || m.part.seen.Since.IsZero() || m.part.seen.Fault != nil || m.part.leaving || began.Before(m.part.until) || m.away < m.part.cfg.ttl/3 {
 		return
 	}
-	members := int64(len(m.seen.Doc.Members))
-	if _, there := m.seen.Doc.Members[m.id]; !there {
+	members := int64(len(m.part.seen.Doc.Members))
+	if _, there := m.part.seen.Doc.Members[m.part.id]; !there {
 		members++
 	}
-	if safe := min(m.limit, m.seen.Doc.limit()) / members; safe != m.safe {
-		m.settle(time.Now())
-		m.safe = safe
-		m.moved()
+	if safe := min(m.part.limit, m.part.seen.Doc.limit()) / members; safe != m.part.safe {
+		m.part.settle(time.Now())
+		m.part.safe = safe
+		m.part.moved()
 	}
 }
 
 // pause is the time until the next step.
 func (m *member) pause(err error) time.Duration {
-	ttl := m.cfg.TTL
+	ttl := m.part.cfg.ttl
 	switch {
 	case storage.LostRace(err):
-		return m.jitter(ttl/1000) * time.Duration(min(m.races, 20))
+		return storecall.Spread(ttl/1000) * time.Duration(min(m.races, 20))
 	case err != nil:
-		return m.jitter(ttl / 12)
+		return storecall.Spread(ttl / 12)
 	}
 	d := time.Until(m.renewed.Add(ttl / 3))
 	if m.share < m.target {
-		d = min(d, m.jitter(min(ttl/40<<min(m.polls, 5), ttl/6))) // others make room soon after a ring
+		d = min(d, storecall.Spread(storecall.Doubled(ttl/40, ttl/6, m.polls))) // others make room soon after a ring
 		m.polls++
 	}
 	if m.share < m.wish {
-		for id := range m.seen.Doc.Members {
-			if id != m.id {
+		for id := range m.part.seen.Doc.Members {
+			if id != m.part.id {
 				d = min(d, time.Until(m.dies(id)))
 			}
 		}
@@ -362,8 +356,7 @@ func (m *member) pause(err error) time.Duration {
 	return max(d, 0)
 }
 
-// jitter returns half of d to d.
-func (m *member) jitter(d time.Duration) time.Duration { return d/2 + mathrand.N(d/2+1) }
-
 // ring lets the others look. Where that fails, they look with their next renewal.
-func (m *member) ring(ctx context.Context) { _ = agree.Ring(ctx, m.store, topic, []byte(m.key)) }
+func (m *member) ring(ctx context.Context) {
+	_ = agree.Ring(ctx, m.part.store, topic, []byte(m.part.key))
+}

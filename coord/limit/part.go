@@ -74,7 +74,7 @@ func newPart(store *storage.Store, kind, name string, limit int64, cfg Config, b
 func newLocal(kind string, limit int64, bucket float64) *part {
 	now := time.Now()
 	return &part{
-		key: kind, cfg: Config{TTL: minTTL, Changed: func() {}}, bucket: bucket,
+		key: kind, cfg: Config{ttl: minTTL, Changed: func() {}}, bucket: bucket,
 		local: true, running: true, limit: limit, use: limit, until: now.AddDate(100, 0, 0), filled: now,
 	}
 }
@@ -99,7 +99,7 @@ func (p *part) settle(now time.Time) {
 		p.tokens += more
 		p.recent[0].given += more
 		p.recent[0].idle = p.recent[0].idle || p.tokens >= 1+share*p.bucket/2
-		if age := now.Sub(p.recent[0].since); age >= leastSpell && (p.recent[0].given >= spellPermits || age >= p.cfg.TTL/3) {
+		if age := now.Sub(p.recent[0].since); age >= leastSpell && (p.recent[0].given >= spellPermits || age >= p.cfg.ttl/3) {
 			p.recent[0], p.recent[1] = spell{since: now, refused: now.Before(p.due)}, p.recent[0]
 		}
 	} else {
@@ -234,9 +234,9 @@ func (p *part) leave(ctx context.Context) error {
 // idle reports that the part isn't used any more, under the mutex. A slow rate stays until its next permit is due. One
 // without a share stays for longer than it takes to find that those who have it are dead: its caller may wait for that.
 func (p *part) idle(now time.Time) bool {
-	after := p.cfg.TTL
+	after := p.cfg.ttl
 	if p.use == 0 && !p.leaving {
-		after = 2 * watched(p.cfg.TTL)
+		after = p.cfg.ttl * 7 / 3 // twice the time
 	}
 	if p.bucket > 0 && p.use > 0 {
 		after = max(after, time.Duration(2/perSecond(p.use)*float64(time.Second)))

@@ -3,11 +3,9 @@
 package limit_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -39,7 +38,7 @@ func child(path string) int {
 		fmt.Println(err)
 		return 1
 	}
-	r, err := limit.NewRate(s, name, realLimit, limit.Config{TTL: realTTL, Strict: true})
+	r, err := limit.NewRate(s, name, realLimit, limit.Config{Strict: true}.Lasting(realTTL))
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -67,53 +66,36 @@ type others struct {
 
 // another is one of them.
 type another struct {
-	cmd   *exec.Cmd
+	*agreetest.Process
 	of    *others
 	share float64 // under the mutex of of
 }
 
 func (o *others) start() *another {
 	o.t.Helper()
-	p := &another{cmd: exec.Command(os.Args[0]), of: o}
-	p.cmd.Stderr = os.Stderr
-	p.cmd.Env = append(os.Environ(), "MILLRACE_SHARE_STORE="+o.path)
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		o.t.Fatal(err)
-	}
+	p := &another{Process: agreetest.Start(o.t, "MILLRACE_SHARE_STORE="+o.path), of: o}
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for line := range p.Lines {
 			var at int64
 			var share float64
 			o.mu.Lock()
-			if _, err := fmt.Sscanf(lines.Text(), "call %d", &at); err == nil {
+			if _, err := fmt.Sscanf(line, "call %d", &at); err == nil {
 				o.calls = append(o.calls, time.Unix(0, at))
-			} else if _, err := fmt.Sscanf(lines.Text(), "share %g", &share); err == nil {
+			} else if _, err := fmt.Sscanf(line, "share %g", &share); err == nil {
 				p.share = share
 			} else {
-				o.t.Errorf("a process says %q", lines.Text())
+				o.t.Errorf("a process says %q", line)
 			}
 			o.mu.Unlock()
 		}
 	}()
 	o.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill() // it may have ended
+		p.Kill()
 		<-read
-		_ = p.cmd.Wait()
 	})
 	return p
-}
-
-func (p *another) signal(sig syscall.Signal) {
-	p.of.t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		p.of.t.Fatal(err)
-	}
 }
 
 // has waits until a process has a share.
@@ -144,17 +126,16 @@ func TestLaw4ProcessesThatAreKilledAndStopped(t *testing.T) {
 	for _, p := range []*another{a, b, c} {
 		p.has(1, realLimit/3)
 	}
-	a.signal(syscall.SIGKILL)
+	a.Signal(syscall.SIGKILL)
 	b.has(realLimit/3+1, realLimit) // a share is less than its part where the machine is too busy to use it
 	c.has(realLimit/3+1, realLimit)
-	b.signal(syscall.SIGSTOP)
+	b.Signal(syscall.SIGSTOP)
 	c.has(realLimit*2/3+1, realLimit)
-	b.signal(syscall.SIGCONT)
+	b.Signal(syscall.SIGCONT)
 	b.has(1, realLimit/2)
 	c.has(1, realLimit/2)
 	for _, p := range []*another{b, c} {
-		p.signal(syscall.SIGKILL)
-		_ = p.cmd.Wait()
+		p.Kill()
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

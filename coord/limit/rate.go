@@ -75,7 +75,7 @@ func (r *Rate) take(first bool) (wait time.Duration, ok bool) {
 func (p *part) next(now time.Time) time.Duration {
 	share := perSecond(p.force(now))
 	if share == 0 {
-		return p.cfg.TTL / 20
+		return p.cfg.ttl / 20
 	}
 	return max(time.Duration((1-p.tokens)/share*float64(time.Second)), time.Nanosecond)
 }
@@ -113,7 +113,7 @@ func (r *Rate) Share() float64 {
 }
 
 // Leave gives the share back, so that others have it at once. The next call joins again. After an error, others have it
-// after 7/6 of the TTL.
+// after 7/6 of the TTL, which is 20 seconds.
 func (r *Rate) Leave(ctx context.Context) error { return r.p.leave(ctx) }
 
 // wait repeats take until it succeeds, when all that came before have theirs.

@@ -61,7 +61,7 @@ func (s *Slots) take(first bool) (wait time.Duration, ok bool) {
 		return 0, true
 	}
 	p.more()
-	return p.cfg.TTL / 20, false
+	return p.cfg.ttl / 20, false
 }
 
 // more notes that all slots of the part are in use, under the mutex.
@@ -116,5 +116,5 @@ func (s *Slots) Share() int {
 
 // Leave gives the share back, so that others have it at once. Slots of calls that are under way are given back when
 // these end; Leave doesn't wait for that. The next call joins again. After an error, others have the share after 7/6 of
-// the TTL.
+// the TTL, which is 20 seconds.
 func (s *Slots) Leave(ctx context.Context) error { return s.p.leave(ctx) }

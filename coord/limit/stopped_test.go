@@ -64,7 +64,7 @@ func TestLaw4AStopIsNoOutage(t *testing.T) {
 				}
 				stops = false
 				for began := time.Now(); step() == 0; time.Sleep(m.pause(storage.ErrUnavailable)) {
-					if time.Since(began) > 2*p.cfg.TTL {
+					if time.Since(began) > 2*p.cfg.ttl {
 						t.Fatalf("no safe share after %v", time.Since(began))
 					}
 				}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -125,7 +124,7 @@ func (m *Member) stay(ctx context.Context) {
 			m.beat(ctx)
 		case <-look.C:
 			m.look(ctx)
-			look.Reset(m.pause*4/5 + mathrand.N(m.pause/5))
+			look.Reset(storecall.Early(m.pause))
 		}
 	}
 }

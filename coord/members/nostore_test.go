@@ -1,20 +1,15 @@
 package members_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/millrace-go/millrace/coord/members"
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/internal/agreetest"
 )
 
 func TestAStoreThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
-	for call, err := range withoutStore() {
-		if !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", call, err)
-		}
-	}
+	agreetest.Refused(t, withoutStore())
 }
 
 func withoutStore() map[string]error {

@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"iter"
 	"maps"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
+	"github.com/millrace-go/millrace/internal/storecall"
 )
 
 // topic is told when the pauses have changed.
@@ -161,10 +161,10 @@ func (w *watcher) remove(ctx context.Context) (fresh bool) {
 // untilLook returns the time until another look is due.
 func (w *watcher) untilLook() time.Duration {
 	d := w.cfg.poll
-	if w.lastRead.IsZero() && w.failed < 10 {
-		d = min(d, (firstLook<<w.failed)/2)
+	if w.lastRead.IsZero() {
+		d = storecall.Doubled(firstLook/2, d, w.failed)
 	}
-	return d - mathrand.N(d/5)
+	return storecall.Early(d)
 }
 
 // nextEnd returns when the next pause ends that was not reported to be over, or due if none ends before.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
@@ -129,8 +130,8 @@ func newCandidate(s setting, stores []*storage.Store, name string) *candidate {
 	for i, store := range stores {
 		g := &grant{setting: s, key: name, index: i, id: fmt.Sprintf("%s-%d", id, i), turn: make(chan struct{}, 1)}
 		if store != nil {
-			g.blobs, g.sights = store.Blobs(container), sightsOf(store)
-			g.sight, _ = g.sights.Get(name)
+			g.blobs, g.memory = store.Blobs(container), agree.MemoryOf[document](store)
+			g.seen = g.memory.Recall(name)
 		}
 		g.unlock()
 		c.grants = append(c.grants, g)
@@ -158,7 +159,7 @@ func (c *candidate) try(ctx context.Context) (*Lock, error) {
 	ready := make([]time.Time, len(c.grants))
 	settle := func(g *grant) error {
 		err := g.settle(ctx)
-		if g.etag != "" {
+		if g.seen.ETag != "" {
 			ready[g.index] = time.Now().Add(g.wait())
 		}
 		return err
@@ -180,7 +181,7 @@ func (g *grant) settle(ctx context.Context) error {
 	switch {
 	case g.asked:
 		return g.give(ctx)
-	case g.absent > 1:
+	case g.seen.Doc.absent > 1:
 		return g.mark(ctx)
 	}
 	return nil
@@ -192,7 +193,7 @@ func (c *candidate) pause(err error, wait bool) time.Duration {
 	if errors.Is(err, errSplit) || !wait {
 		return c.TTL/200 + mathrand.N(c.TTL/20)
 	}
-	d := c.TTL/6 + mathrand.N(c.TTL/6)
+	d := storecall.Spread(c.TTL / 3)
 	var ready []time.Time
 	for _, t := range c.ready {
 		if !t.IsZero() {

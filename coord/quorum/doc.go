@@ -65,8 +65,8 @@
 // wrote there after X. X's document was replaced in one of three ways:
 //
 //   - X gave it back: after the end of its context, or in a round that had failed.
-//   - A candidate watched it for 7/6 of the TTL. It saw it after X's last write there began, so X's proof by this store
-//     ended a third of the TTL before. Neither clock may run 7/5 as fast as the other.
+//   - A candidate watched it for 7/6 of the TTL. Then X's proof by this store ended a third of the TTL before, as the
+//     comment of Hold in package internal/agree proves.
 //   - The store forgot it. A candidate then watches the new document for 7/6 of the TTL, which began even later. A
 //     holder H takes it while it is alive, after it has read the new document. If X was a holder at that moment, X and
 //     H were two already. If X was in its round still, then X had read all that it took before the loss. H's majority

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/lru"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -46,6 +46,8 @@ type document struct {
 	Fence  int64  `json:"fence"`
 	TTL    int64  `json:"ttl"` // milliseconds
 	Beat   int64  `json:"beat"`
+
+	absent int // of a sighting: how often in a row there was no document
 }
 
 // knows reports that the document's fence is not smaller than that of any holder that the store granted.
@@ -69,8 +71,8 @@ type grant struct {
 	id    string        // of the acquisition, and the store's index
 	turn  chan struct{} // full while no call is under way: a store that hangs gets no second call
 
-	sight
-	sights *lru.Cache[sight]
+	seen   agree.Sighting[document]
+	memory agree.Memory[document]
 	asked  bool      // the store has the grant's ID, or may come to have it
 	fence  int64     // asked for last
 	proved time.Time // when the last write with the ID that was answered with success began; zero if there is none
@@ -91,12 +93,12 @@ func (g *grant) unlock() { g.turn <- struct{}{} }
 // wait is how long the document must be left to its holder. It is for ever where there is no document.
 func (g *grant) wait() time.Duration {
 	switch {
-	case g.etag == "":
+	case g.seen.ETag == "":
 		return math.MaxInt64
-	case g.doc.ID == "" || g.doc.ID == g.id:
+	case g.seen.Doc.ID == "" || g.seen.Doc.ID == g.id:
 		return 0
 	}
-	return time.Until(g.seen.Add(time.Duration(g.doc.TTL) * time.Millisecond * 7 / 6))
+	return g.seen.TakenFor(time.Duration(g.seen.Doc.TTL) * time.Millisecond)
 }
 
 func (g *grant) limit(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -110,12 +112,12 @@ func (g *grant) look(ctx context.Context) error {
 	}
 	ctx, cancel := g.limit(ctx)
 	defer cancel()
-	blob, err := g.blobs.Get(ctx, g.key, g.etag)
+	blob, err := g.blobs.Get(ctx, g.key, g.seen.ETag)
 	switch {
 	case errors.Is(err, storage.ErrNotModified):
 		return nil
 	case errors.Is(err, storage.ErrNotFound):
-		g.saw(sight{absent: g.absent + 1})
+		g.saw(agree.Sighting[document]{Doc: document{absent: g.seen.Doc.absent + 1}})
 		g.asked = false
 		return nil
 	case err != nil:
@@ -128,7 +130,7 @@ func (g *grant) look(ctx context.Context) error {
 	if err != nil {
 		return g.fail(err)
 	}
-	g.saw(sight{doc: d, etag: blob.ETag, seen: time.Now()})
+	g.saw(agree.Sighting[document]{Doc: d, ETag: blob.ETag, Since: time.Now()})
 	g.asked = d.ID == g.id // writes under way name an older ETag
 	return nil
 }
@@ -148,7 +150,7 @@ func parse(body []byte) (d document, err error) {
 func (g *grant) take(ctx context.Context, fence int64) error {
 	g.asked, g.fence = true, fence
 	start := time.Now()
-	err := g.put(ctx, document{Holder: g.Holder, ID: g.id, Fence: max(g.doc.Fence, fence)})
+	err := g.put(ctx, document{Holder: g.Holder, ID: g.id, Fence: max(g.seen.Doc.Fence, fence)})
 	if err == nil {
 		g.proved = start
 	}
@@ -159,13 +161,13 @@ func (g *grant) take(ctx context.Context, fence int64) error {
 // still under way.
 func (g *grant) give(ctx context.Context) error {
 	g.proved = time.Time{}
-	if g.asked && g.etag == "" {
+	if g.asked && g.seen.ETag == "" {
 		if err := g.look(ctx); err != nil {
 			return err
 		}
 	}
 	for g.asked {
-		err := g.put(ctx, document{Fence: max(g.doc.Fence, g.fence)})
+		err := g.put(ctx, document{Fence: max(g.seen.Doc.Fence, g.fence)})
 		if storage.LostRace(err) {
 			err = g.look(ctx)
 		} else if err == nil {
@@ -184,19 +186,19 @@ func (g *grant) mark(ctx context.Context) error { return g.put(ctx, document{ID:
 // renew writes the grant's ID again for a lock that is held. A grant that the lock hasn't got is taken when it may be,
 // and at once where the store forgot, if alive says that the lock is held after its document was read.
 func (g *grant) renew(ctx context.Context, fence int64, alive func() bool) error {
-	if g.etag == "" || g.doc.ID != g.id {
+	if g.seen.ETag == "" || g.seen.Doc.ID != g.id {
 		if err := g.look(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		if g.etag == "" {
+		if g.seen.ETag == "" {
 			if err := g.mark(ctx); err != nil {
 				return err
 			}
 		}
-		if forgot := g.doc.ID == nobody; !forgot && g.wait() > 0 || forgot && !alive() {
-			return g.doc.held()
+		if forgot := g.seen.Doc.ID == nobody; !forgot && g.wait() > 0 || forgot && !alive() {
+			return g.seen.Doc.held()
 		}
 		if err := g.take(ctx, fence); !storage.LostRace(err) {
 			return err
@@ -214,17 +216,23 @@ func (g *grant) put(ctx context.Context, d document) error {
 	}
 	ctx, cancel := g.limit(ctx)
 	defer cancel()
-	d.TTL, d.Beat = g.TTL.Milliseconds(), g.doc.Beat+1
+	d.TTL, d.Beat = g.TTL.Milliseconds(), g.seen.Doc.Beat+1
 	body, err := json.Marshal(d)
 	if err != nil {
 		return g.fail(err)
 	}
-	etag, err := g.blobs.Put(ctx, g.key, body, storage.Condition{IfMatch: g.etag, IfAbsent: g.etag == ""})
+	etag, err := g.blobs.Put(ctx, g.key, body, storage.Condition{IfMatch: g.seen.ETag, IfAbsent: g.seen.ETag == ""})
 	if err != nil {
 		return g.fail(err)
 	}
-	g.saw(sight{doc: d, etag: etag, seen: time.Now()})
+	g.saw(agree.Sighting[document]{Doc: d, ETag: etag, Since: time.Now()})
 	return nil
+}
+
+// saw notes what was read or written last.
+func (g *grant) saw(s agree.Sighting[document]) {
+	g.seen = s
+	g.memory.Note(g.key, s)
 }
 
 // fail counts an error, except a lost race.

@@ -1,12 +1,10 @@
 package quorum_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/quorum"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
@@ -77,36 +76,14 @@ func TestAStoppedProcess(t *testing.T) {
 	for _, s := range stores {
 		defer func() { _ = s.Close() }()
 	}
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe)
-	cmd.Env = append(os.Environ(), holderEnv+"="+dir)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill() }()
-	lines := bufio.NewScanner(out)
-	next := func() string {
-		if !lines.Scan() {
-			t.Fatalf("the process ended: %v", lines.Err())
-		}
-		return lines.Text()
-	}
-	text, _ := strings.CutPrefix(next(), "fence ")
+	p := agreetest.Start(t, holderEnv+"="+dir)
+	text, _ := strings.CutPrefix(p.Read(), "fence ")
 	fence, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := syscall.Wait4(cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+	p.Signal(syscall.SIGSTOP)
+	if _, err := syscall.Wait4(p.ID(), nil, syscall.WUNTRACED, nil); err != nil {
 		t.Fatal(err)
 	}
 	l, err := quorum.Acquire(t.Context(), stores, name, quorum.Config{TTL: realTTL})
@@ -116,15 +93,9 @@ func TestAStoppedProcess(t *testing.T) {
 	if l.Fence() <= fence {
 		t.Errorf("fence %d after %d", l.Fence(), fence)
 	}
-	if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
-	if got := next(); got != "ended true" {
-		t.Errorf("the stopped process says %q", got)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
+	p.Signal(syscall.SIGCONT)
+	p.Says("ended true")
+	p.Stop()
 	if _, err := quorum.Try(t.Context(), stores, name, quorum.Config{TTL: realTTL}); !errors.Is(err, quorum.ErrHeld) {
 		t.Errorf("after the other one's release: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -128,7 +129,7 @@ func (r *round) ask(ctx context.Context, g *grant) {
 	}
 	g.proved = time.Time{}
 	a.err = g.look(ctx)
-	a.doc, a.absent, a.wait = g.doc, g.etag == "", g.wait()
+	a.doc, a.absent, a.wait = g.seen.Doc, g.seen.ETag == "", g.wait()
 	r.answers <- a
 	if a.err != nil {
 		return
@@ -266,5 +267,5 @@ func provedTill(proved []time.Time, ttl time.Duration) time.Time {
 	if last.IsZero() {
 		return last
 	}
-	return last.Add(ttl * 5 / 6)
+	return agree.ProvedUntil(last, ttl)
 }

@@ -2,20 +2,15 @@ package signal_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/millrace-go/millrace/coord/signal"
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/internal/agreetest"
 )
 
 func TestAStoreThatIsNilIsRefused(t *testing.T) {
 	t.Parallel()
-	for call, err := range withoutStore(t.Context()) {
-		if !errors.Is(err, storage.ErrInvalid) {
-			t.Errorf("%s: %v, want ErrInvalid", call, err)
-		}
-	}
+	agreetest.Refused(t, withoutStore(t.Context()))
 }
 
 func withoutStore(ctx context.Context) map[string]error {

@@ -1,13 +1,11 @@
 package signal_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -83,77 +82,12 @@ func child(place string) error {
 	}
 }
 
-// A process is a child that runs.
-type process struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.Closer
-	lines chan string // closed at its end
-}
-
 // start starts a process, and returns when it listens.
-func start(t *testing.T, place string) *process {
+func start(t *testing.T, place string) *agreetest.Process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0]), lines: make(chan string, 1000)}
-	p.cmd.Env = append(os.Environ(), "MILLRACE_SIGNAL_CHILD="+place)
-	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p.in = in
-	go func() {
-		defer close(p.lines)
-		for scan := bufio.NewScanner(out); scan.Scan(); {
-			p.lines <- scan.Text()
-		}
-	}()
-	t.Cleanup(p.kill)
-	if got := p.read(); got != "ready" {
-		t.Fatalf("a process said %q", got)
-	}
+	p := agreetest.Start(t, "MILLRACE_SIGNAL_CHILD="+place)
+	p.Says("ready")
 	return p
-}
-
-// read returns the next line.
-func (p *process) read() string {
-	p.t.Helper()
-	select {
-	case line, ok := <-p.lines:
-		if !ok {
-			p.t.Fatal("a process has ended")
-		}
-		return line
-	case <-time.After(time.Minute):
-		p.t.Fatal("a process says nothing")
-	}
-	return ""
-}
-
-// stop ends the process, and returns what it said and nobody has read.
-func (p *process) stop() []string {
-	p.t.Helper()
-	p.in.Close() // a second time is harmless
-	var rest []string
-	for line := range p.lines {
-		rest = append(rest, line)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		p.t.Errorf("a process: %v; it said %q", err, rest)
-	}
-	return rest
-}
-
-func (p *process) kill() {
-	p.cmd.Process.Kill()
-	p.cmd.Wait()
 }
 
 // places runs a test on each transport.
@@ -219,14 +153,14 @@ func TestTenEventsTwoProcesses(t *testing.T) {
 		one(t, s, "other", "", false)
 		sendAll(t, s, "events.end")
 		var got []string
-		for _, p := range []*process{a, b} {
-			for line := p.read(); line != "events.end "; line = p.read() {
+		for _, p := range []*agreetest.Process{a, b} {
+			for line := p.Read(); line != "events.end "; line = p.Read() {
 				got = append(got, line)
 			}
-			p.in.Close()
+			p.In.Close()
 		}
-		for _, p := range []*process{a, b} {
-			if rest := p.stop(); len(rest) > 0 {
+		for _, p := range []*agreetest.Process{a, b} {
+			if rest := p.Stop(); len(rest) > 0 {
 				t.Errorf("after the last one: %q", rest)
 			}
 		}
@@ -243,19 +177,19 @@ func TestAKilledListenerIsPassedOver(t *testing.T) {
 	places(t, func(t *testing.T, place string, s *storage.Store) {
 		a, b := start(t, place), start(t, place)
 		sendAll(t, s, "events.both")
-		a.kill()
+		a.Kill()
 		for i := range 10 {
 			sendOne(t, s, "events.new", fmt.Sprint(i))
 		}
-		if got := b.read(); got != "events.both " {
+		if got := b.Read(); got != "events.both " {
 			t.Errorf("got %q", got)
 		}
 		for i := range 10 {
-			if got, want := b.read(), fmt.Sprint("events.new ", i); got != want {
+			if got, want := b.Read(), fmt.Sprint("events.new ", i); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
-		b.kill()
+		b.Kill()
 		one(t, s, "events.new", "", false)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -15,36 +16,32 @@ func TestAStoppedListenerIsPassedOver(t *testing.T) {
 	places(t, func(t *testing.T, place string, s *storage.Store) {
 		a, b := start(t, place), start(t, place)
 		sendAll(t, s, "events.first") // a process that has never answered would count as one that can't be reached
-		for _, l := range []*process{a, b} {
-			if got := l.read(); got != "events.first " {
+		for _, l := range []*agreetest.Process{a, b} {
+			if got := l.Read(); got != "events.first " {
 				t.Errorf("got %q", got)
 			}
 		}
-		if err := a.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := syscall.Wait4(a.cmd.Process.Pid, nil, syscall.WUNTRACED, nil); err != nil {
+		a.Signal(syscall.SIGSTOP)
+		if _, err := syscall.Wait4(a.ID(), nil, syscall.WUNTRACED, nil); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 {
 			sendOne(t, s, "events.new", fmt.Sprint(i))
-			if got, want := b.read(), fmt.Sprint("events.new ", i); got != want {
+			if got, want := b.Read(), fmt.Sprint("events.new ", i); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		}
 		if n := sendAll(t, s, "events.all"); n > 1 {
 			t.Errorf("%d took it; one of two stands still", n)
 		}
-		if got := b.read(); got != "events.all " {
+		if got := b.Read(); got != "events.all " {
 			t.Errorf("got %q", got)
 		}
-		if err := a.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		a.Signal(syscall.SIGCONT)
 		sendAll(t, s, "events.end")
-		line := a.read()
+		line := a.Read()
 		if line == "events.all " { // it is heard, and wasn't counted: at least n took it
-			line = a.read()
+			line = a.Read()
 		}
 		if line != "events.end " {
 			t.Errorf("the stopped one said %q", line)

@@ -2,7 +2,6 @@ package agree
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/storecall"
@@ -11,7 +10,7 @@ import (
 
 const (
 	tries = 3                      // of a change, lost races not counted
-	pause = 300 * time.Millisecond // between two tries, and up to twice that
+	pause = 600 * time.Millisecond // between two tries, and down to half of that
 )
 
 // A Change is an operator's change of a document. The document has the ID of the change that wrote it last, and an
@@ -54,7 +53,7 @@ func (c Change[D]) Make(ctx context.Context) error {
 		case over, storecall.Permanent(err), n == tries:
 			return err
 		}
-		if err := storecall.Sleep(ctx, pause+rand.N(pause)); err != nil {
+		if err := storecall.Sleep(ctx, storecall.Spread(pause)); err != nil {
 			return err
 		}
 	}

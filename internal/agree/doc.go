@@ -7,6 +7,8 @@
 //
 //   - [Document] reads a document and replaces it by guarded writes. A [Sighting] is a state that was read, and since
 //     when it has lasted.
+//   - [Hold] is what one process has at a time, and proves until when; its comment has the proof. A [Memory] is what a
+//     process has seen of documents, and since when. So the process knows when a holder has died.
 //   - [Change] makes an operator's change once, whatever answers are lost.
 //   - [Loop] calls a step when a ring, a poll or this process gives a reason. The step looks, decides and writes.
 //   - [Ring] tells all loops of a topic that there is something to look at.
@@ -21,5 +23,6 @@
 //  4. A write replaces exactly what was seen, or does nothing.
 //  5. A change has its effect once at most. If its answer is lost, and somebody has changed the document since, the
 //     change isn't repeated, and the error says that its outcome is unknown.
-//  6. A damaged document is told from an absent one, and nothing writes over it but a repair.
+//  6. Two holds of one thing are never alive at once, by any of their contexts.
+//  7. A damaged document is told from an absent one, and nothing writes over it but a repair.
 package agree

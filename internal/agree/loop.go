@@ -34,7 +34,7 @@ type Loop struct {
 
 	// These fields belong to Run.
 	hearing *storage.Registration // nil while nothing is heard
-	retry   time.Time        // when to try again to listen
+	retry   time.Time             // when to try again to listen
 }
 
 // NewLoop returns a loop that listens on a topic where the store rings. heeds tells which rings of the topic concern

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
@@ -85,7 +86,7 @@ func (r *reception) askAnother() bool {
 
 // fails notes that a lane has failed. q.mu is held.
 func (l *lane) fails(q *queue, err error) {
-	wait := min(firstRetry<<min(l.broken.tries, 10), lastRetry)
+	wait := storecall.Doubled(firstRetry, lastRetry, l.broken.tries)
 	l.broken = broken{tries: l.broken.tries + 1, again: time.Now().Add(wait)}
 	q.untold = fmt.Errorf("%w: %w", driver.ErrPartial, err)
 	time.AfterFunc(wait, q.bell.ring) // somebody looks again then

@@ -35,8 +35,8 @@ func coordination() []mutant {
 	return []mutant{
 		{
 			name: "a process that only tries a lease forgets what it saw",
-			file: "coord/lease/memory.go",
-			old:  "		c.sights.Add(c.key, s, 1)\n",
+			file: "internal/agree/memory.go",
+			old:  "	m.seen.Add(key, s, 1)\n",
 			new:  "",
 			by:   "coord/lease",
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",
@@ -51,8 +51,8 @@ func coordination() []mutant {
 		},
 		{
 			name: "a process that only tries a quorum forgets what it saw",
-			file: "coord/quorum/memory.go",
-			old:  "		g.sights.Add(g.key, s, 1)\n",
+			file: "internal/agree/memory.go",
+			old:  "	m.seen.Add(key, s, 1)\n",
 			new:  "",
 			by:   "coord/quorum",
 			test: "TestWhereAllOnlyTryADeadHolderIsFollowed",

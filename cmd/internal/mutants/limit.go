@@ -1,9 +1,12 @@
 package main
 
+// between is what stands between the two times of a hold.
+const between = "\n\n// DeadFrom returns from when a holder counts as dead whose document or row a process has seen unchanged since a time.\nfunc DeadFrom(since time.Time, ttl time.Duration) time.Time { return "
+
 // swapped are the two times on which the shares of package coord/limit rest, and the same the other way round.
 var swapped = [2]string{
-	"inUse(ttl time.Duration) time.Duration   { return ttl * 5 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 7 / 6 }",
-	"inUse(ttl time.Duration) time.Duration   { return ttl * 7 / 6 } // of a share, after the start of its last acknowledged write\nfunc watched(ttl time.Duration) time.Duration { return ttl * 5 / 6 }",
+	"start.Add(ttl * 5 / 6) }" + between + "since.Add(ttl * 7 / 6) }",
+	"start.Add(ttl * 7 / 6) }" + between + "since.Add(ttl * 5 / 6) }",
 }
 
 // limits are breaks of the laws of package limit, in their order.
@@ -52,30 +55,30 @@ func limits() []mutant {
 		{
 			name: "a member goes although a slot is in use",
 			file: "coord/limit/member.go",
-			old:  "	if !m.idle(began) {\n",
-			new:  "	if m.busy == 0 && !m.idle(began) {\n",
+			old:  "	if !m.part.idle(began) {\n",
+			new:  "	if m.part.busy == 0 && !m.part.idle(began) {\n",
 			by:   "coord/limit",
 			test: "TestLaw1ASlotIsKeptWhileTheMemberGoes",
 		},
 		{
 			name: "a share is raised before the write is acknowledged",
 			file: "coord/limit/member.go",
-			old:  "	if p.use < m.use {\n",
-			new:  "	if p.use != m.use {\n",
+			old:  "	if p.use < m.part.use {\n",
+			new:  "	if p.use != m.part.use {\n",
 			by:   "coord/limit",
 			test: "TestLaw1OnlyAnAnswerRaises",
 		},
 		{
 			name: "a share is in use until others may have it",
-			file: "coord/limit/member.go",
-			old:  "return ttl * 5 / 6 }",
-			new:  "return ttl * 9 / 6 }",
+			file: "internal/agree/hold.go",
+			old:  "start.Add(ttl * 5 / 6)",
+			new:  "start.Add(ttl * 9 / 6)",
 			by:   "coord/limit",
 			test: "TestLaw2AShareEndsBeforeOthersHaveIt",
 		},
 		{
 			name: "a share is in use for longer than others watch it",
-			file: "coord/limit/member.go",
+			file: "internal/agree/hold.go",
 			old:  swapped[0],
 			new:  swapped[1],
 			by:   "coord/limit",
@@ -83,16 +86,16 @@ func limits() []mutant {
 		},
 		{
 			name: "a row is removed as soon as its share has ended",
-			file: "coord/limit/member.go",
-			old:  "return ttl * 7 / 6 }",
-			new:  "return ttl * 5 / 6 }",
+			file: "internal/agree/hold.go",
+			old:  "since.Add(ttl * 7 / 6)",
+			new:  "since.Add(ttl * 5 / 6)",
 			by:   "coord/limit",
 			test: "TestLaw2ClocksThatDrift",
 		},
 		{
 			name: "a share is lowered after that was written",
 			file: "coord/limit/member.go",
-			old:  "	if p.use < m.use {\n",
+			old:  "	if p.use < m.part.use {\n",
 			new:  "	if false {\n",
 			by:   "coord/limit",
 			test: "TestLaw1ALowerShareDoesNotWaitForItsWrite",

@@ -57,7 +57,7 @@ func otherKeys() []mutant {
 		{
 			name: "other keys hold up a takeover",
 			file: "coord/keylock/memory.go",
-			old:  ` || s.doc.ID != "" || `,
+			old:  ` || s.Doc.ID != "" || `,
 			new:  " || ",
 			by:   "coord/keylock",
 			test: "TestLaw4OtherKeysHoldUpNoTakeover",
