@@ -143,8 +143,8 @@ func processes() []mutant {
 		{
 			name: "only the present attempt may end a step",
 			file: "process/internal/flow/base.go",
-			old:  "	case m.Outcome == OK:\n		attempt{k.s",
-			new:  "	case m.Outcome == OK && m.Attempt < k.s.ev.Attempt:\n	case m.Outcome == OK:\n		attempt{k.s",
+			old:  "	if m.Outcome == OK {\n		attempt{k.s",
+			new:  "	if m.Outcome == OK && m.Attempt >= k.s.ev.Attempt {\n		attempt{k.s",
 			by:   "process/internal/flow",
 			test: "TestFirstSuccessOfAnyAttempt",
 		},

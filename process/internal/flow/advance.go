@@ -208,6 +208,7 @@ func (f *fold) done(m Done) {
 		parts{s}.says(m)
 	case m.Undo > 0:
 		undoing{s}.answer(m)
+	case m.List && s.ev.Fan == nil: // the step has no items
 	default:
 		s.kind().done(m)
 	}

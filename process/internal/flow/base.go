@@ -6,13 +6,11 @@ import "github.com/go-json-experiment/json/jsontext"
 type baseStep struct{ s step }
 
 func (k baseStep) done(m Done) {
-	switch {
-	case m.List: // of a fan
-	case m.Outcome == OK:
+	if m.Outcome == OK {
 		attempt{k.s, m, k.s.n.Apply}.success()
-	default:
-		attempt{k.s, m, nil}.failure()
+		return
 	}
+	attempt{k.s, m, nil}.failure()
 }
 
 func (k baseStep) late(why string) {

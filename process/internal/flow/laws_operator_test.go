@@ -405,3 +405,14 @@ func TestRetryOfAStepWhoseAlarmIsLost(t *testing.T) {
 		w.want(Completed, "a")
 	})
 }
+
+// Law 2: a parent's cancel at an instance that has no parent is refused like anybody's.
+func TestCancelByAParentThatThereIsNot(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, three)
+	w.start()
+	w.run(time.Minute)
+	w.give("o1", Act{Plan: "plan", ID: "o1", Do: ActCancel, Parent: true})
+	w.want(Completed, "reserve", "charge", "ship")
+	w.wantNote("it has ended")
+}

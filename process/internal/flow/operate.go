@@ -65,7 +65,7 @@ func (o operator) nudge() {
 func (o operator) cancel(m Act) {
 	f, d := o.fold, o.fold.doc
 	switch {
-	case d.over() && m.Parent: // which has not heard of it, and needs no result any more
+	case d.over() && m.Parent && d.Parent != nil: // which has not heard of it, and needs no result any more
 		f.touched = true
 		announcer{f}.tellEnd(false)
 		return
