@@ -74,6 +74,10 @@ func (b *localBreaker) Update(f func(m *breaker.Machine, now time.Time)) {
 	b.mu.Lock()
 	f(b.machine, time.Now())
 	a := b.machine.Take()
+	if a == nil {
+		b.mu.Unlock()
+		return
+	}
 	if !a.Wake.Equal(b.wake.at) {
 		b.wake.set(a.Wake, func() { b.ring(&b.wake, (*breaker.Machine).Wake) })
 	}
@@ -131,6 +135,9 @@ func (b *localBreaker) limits() (worker.Limits, <-chan struct{}) {
 
 // begin lets a call through, or returns how long it must wait. Each permit is ended once.
 func (b *localBreaker) begin(id string) (p permit, wait time.Duration, ok bool) {
+	if p.Permit, ok = b.pass(id); ok {
+		return p, 0, true
+	}
 	b.Update(func(m *breaker.Machine, now time.Time) { p.Permit, wait, ok = m.Begin(id, now) })
 	if ok && p.HasPlace() {
 		place := p.Permit
@@ -139,6 +146,13 @@ func (b *localBreaker) begin(id string) (p permit, wait time.Duration, ok bool) 
 		})
 	}
 	return p, wait, ok
+}
+
+// pass lets a call through a closed breaker.
+func (b *localBreaker) pass(id string) (breaker.Permit, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.machine.Pass(id)
 }
 
 // end ends a permit by what its call tells. after is how long a service asks to wait, or 0.

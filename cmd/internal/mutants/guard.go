@@ -159,7 +159,7 @@ func guards() []mutant {
 			name: "a breaker opens after twice as many failures",
 			file: "guard/internal/breaker/window.go",
 			old:  "	if !many && w.row < b.Of || ",
-			new:  "	if w.row < 2*b.Of || ",
+			new:  "	if !many && w.row < b.Of || w.row < 2*b.Of || ",
 			by:   "guard",
 			test: "TestLaw1AnOutageCostsFewCallsInManyProcesses",
 		},

@@ -109,11 +109,19 @@ func (m *Machine) Set(when Break, probe Probe) {
 	m.probe = probe
 }
 
-// Take returns what the caller is to do.
-func (m *Machine) Take() Actions {
+// Take returns what the caller is to do since it asked last; nil: nothing has changed.
+func (m *Machine) Take() *Actions {
+	if !m.actions.Changed && len(m.actions.Events) == 0 {
+		return nil
+	}
 	a := m.actions
 	m.actions.Events, m.actions.Changed = nil, false
-	return a
+	return &a
+}
+
+// Pass lets a call through a closed breaker, whatever the time. Else it reports false.
+func (m *Machine) Pass(id string) (p Permit, ok bool) {
+	return Permit{id: id, epoch: m.epoch}, m.state == Closed
 }
 
 // Begin lets a call through, or returns how long it must wait. Each permit is ended once.
@@ -234,7 +242,7 @@ func (m *Machine) countProbe(told Outcome, now time.Time) {
 // climb counts a call of the ramp. A step is over when as many calls went well as it lets through at a time.
 func (m *Machine) climb(p Permit, told Outcome, now time.Time) {
 	if m.ramp.leave(p.id, told, now) {
-		if m.own = true; m.wasBack(now) {
+		if m.own = true; m.ramp.wasBack(m.when, now) {
 			m.openings = 0
 		}
 		m.open(0, now)
@@ -261,11 +269,6 @@ func (m *Machine) recover(now time.Time) {
 	m.ramp.step(2)
 }
 
-// wasBack reports that the ramp goes on for so long, because calls are few, that a service which fails now was back.
-func (m *Machine) wasBack(now time.Time) bool {
-	return m.state == Ramping && now.Sub(m.ramp.since) >= m.when.Window
-}
-
 // throttle shuts the breaker for as long as the service asks, whatever the call was.
 func (m *Machine) throttle(after time.Duration, now time.Time) {
 	if m.state == Open && !m.until.Before(now.Add(after)) {
@@ -282,7 +285,7 @@ func (m *Machine) throttle(after time.Duration, now time.Time) {
 func (m *Machine) open(atLeast time.Duration, now time.Time) {
 	kind := Stays
 	switch {
-	case m.state == Closed, m.wasBack(now):
+	case m.state == Closed, m.state == Ramping && m.ramp.wasBack(m.when, now):
 		kind, m.opened = Opened, now
 	case m.state == Ramping:
 		kind = Relapses

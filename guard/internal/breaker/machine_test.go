@@ -65,7 +65,7 @@ func (w *world) play(what int) {
 	case 8:
 		w.m.Postpone(time.Second, w.now)
 	case 9:
-		if at := w.m.Take().Wake; !at.IsZero() {
+		if at := w.m.actions.Wake; !at.IsZero() {
 			w.now = at
 			w.m.Wake(at)
 		}
@@ -88,7 +88,7 @@ func TestEachStateHasAWayOut(t *testing.T) {
 			}
 			for _, what := range played {
 				w.play(what)
-				v, a := w.m.View(w.now), w.m.Take()
+				v, a := w.m.View(w.now), w.m.actions
 				seen[v.State]++
 				places := 0
 				for _, p := range w.calls {

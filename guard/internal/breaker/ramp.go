@@ -44,3 +44,6 @@ func (r *ramp) leave(id string, told Outcome, now time.Time) (fails bool) {
 	}
 	return false
 }
+
+// wasBack reports that the ramp goes on for so long, because calls are few, that a service which fails now was back.
+func (r *ramp) wasBack(b Break, now time.Time) bool { return now.Sub(r.since) >= b.Window }

@@ -209,9 +209,12 @@ func newMachine() *breaker.Machine {
 func (p *process) Update(f func(*breaker.Machine, time.Time)) {
 	p.own.Lock()
 	f(p.m, time.Now())
-	events := p.m.Take().Events
+	did := p.m.Take()
 	p.own.Unlock()
-	for _, e := range events {
+	if did == nil {
+		return
+	}
+	for _, e := range did.Events {
 		p.On(e)
 	}
 }
