@@ -116,11 +116,11 @@ func TestTheRamp(t *testing.T) {
 		_ = g.Do(handling(t, id(1), 1), ends(nil))
 		_ = g.Do(handling(t, id(2), 1), ends(errDown))
 		wantOpen(t, g, false)
+		begin := time.Now() // the call begins somewhat before the breaker opens
 		_ = g.Do(handling(t, id(3), 1), ends(errDown))
 		wantOpen(t, g, true)
-		begin := time.Now()
 		untilDue(t, g)
-		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2400*time.Millisecond {
+		if d := time.Since(begin); d < 1600*time.Millisecond || d > 2500*time.Millisecond {
 			t.Errorf("the second probe was due after %v, want about 2 s", d)
 		}
 		limiter, _ := g.Limiter(t.Context(), worker.Consumer{Concurrency: 1})
