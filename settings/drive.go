@@ -39,7 +39,7 @@ func (s *follower[T]) drive(ctx context.Context, live []Node) (changed bool) {
 	if len(a.ill) > 0 {
 		return s.step(ctx, d.settle(RolledBack, a.ill, now), now)
 	}
-	if _, listed := s.nodes.seen[r.Driver]; listed && r.Driver != s.id && now.Sub(s.clock.seen) < silence*s.cfg.Poll {
+	if _, listed := s.nodes.present.Seen[r.Driver]; listed && r.Driver != s.id && now.Sub(s.clock.seen) < silence*s.cfg.Poll {
 		return false
 	}
 	r.Driver, r.At = s.id, now

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -135,7 +133,7 @@ type assessment struct {
 func (w *watch) assess(c candidate) (a assessment) {
 	var before, others Work
 	for _, s := range w.sorted() {
-		n, alive := s.node, s.dies().After(w.asked)
+		n, alive := s.Row.Node, s.Alive
 		v, answered := n.says(c.Version)
 		name := clean(n.Name, maxBy)
 		reports := n.Health != nil && n.Health.Version == c.Version
@@ -158,8 +156,8 @@ func (w *watch) assess(c candidate) (a assessment) {
 				a.holds = append(a.holds, name+" doesn't run it yet")
 				continue
 			}
-			if a.canaries == 1 || s.after.Before(a.until) {
-				a.until = s.after
+			if a.canaries == 1 || s.After.Before(a.until) {
+				a.until = s.After
 			}
 			if h := n.Health; h.Since != nil && h.Before != nil {
 				a.counting, a.since, before = true, a.since.plus(*h.Since), before.plus(*h.Before)
@@ -187,15 +185,3 @@ func compare(canaries, others, before Work, least int64) string {
 }
 
 func shareOf(w Work) string { return fmt.Sprintf("%d of %d calls", w.Failed, w.calls()) }
-
-// sorted returns the rows that were seen last, by name.
-func (w *watch) sorted() []rowSeen {
-	var all []rowSeen
-	for _, s := range w.seen {
-		all = append(all, s)
-	}
-	slices.SortFunc(all, func(a, b rowSeen) int {
-		return strings.Compare(a.node.Name+"\x00"+a.node.ID, b.node.Name+"\x00"+b.node.ID)
-	})
-	return all
-}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
@@ -55,7 +57,7 @@ func (n Node) says(version int64) (Verdict, bool) {
 	return *n.Verdict, true
 }
 
-// silence is how long its row is the same when the node counts as dead.
+// silence is for how long its row has been the same when the node counts as dead.
 func (n Node) silence() time.Duration { return silence * time.Duration(n.Poll) * time.Millisecond }
 
 // parseNode reads a node's row. Members that a newer release has added are passed over.
@@ -101,63 +103,62 @@ func (b book) remove(ctx context.Context, id string) error {
 // A watch tells live nodes from dead ones, by the time for which it has seen their rows unchanged.
 type watch struct {
 	book
-	seen  map[string]rowSeen
-	asked time.Time // the last look began
+	present agree.Presence[nodeRow]
 }
 
-type rowSeen struct {
-	etag  storage.ETag
-	since time.Time // it has been the same since then, or for longer
-	after time.Time // it was written after that; zero: nobody knows
-	node  Node
-	name  string // in the row
+// A nodeRow is a node, and its name in its row.
+type nodeRow struct {
+	Node
+	name string
 }
 
-// dies returns when the node counts as dead, unless its row changes.
-func (s rowSeen) dies() time.Time { return s.since.Add(s.node.silence()) }
+func newWatch(b book) watch {
+	return watch{b, agree.Presence[nodeRow]{Rows: b.rows, Partition: b.name, Decode: decodeNode}}
+}
+
+// decodeNode reads each row. The node of a row that can't be read may be alive: it counts as a node that doesn't
+// answer, until it is silent.
+func decodeNode(key string, data []byte) (nodeRow, time.Duration, bool) {
+	n, err := parseNode(key, data)
+	if err != nil {
+		n = Node{ID: key, Name: "a node with an unreadable row", Poll: (30 * time.Second).Milliseconds()}
+	}
+	return nodeRow{n, n.Name}, n.silence(), true
+}
 
 // live looks at the rows, and returns the nodes that may be alive, by name.
 func (w *watch) live(ctx context.Context) ([]Node, error) {
 	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
-	began := time.Now()
-	seen := map[string]rowSeen{}
-	for r, err := range w.rows.Query(ctx, w.name, storage.RowRange{}) {
-		if err != nil {
-			return nil, err
-		}
-		s := w.seen[r.Key]
-		if s.etag != r.ETag {
-			n, err := parseNode(r.Key, r.Data)
-			if err != nil {
-				// It may be alive, and its answer can't be read: it counts as a node that doesn't answer, until it is silent.
-				n = Node{ID: r.Key, Name: "a node with an unreadable row", Poll: (30 * time.Second).Milliseconds()}
-			}
-			s = rowSeen{etag: r.ETag, since: time.Now(), after: w.asked, node: n, name: n.Name} // after the read, so not before the row was written
-		}
-		seen[r.Key] = s
+	if err := w.present.Look(ctx, storage.RowRange{}); err != nil {
+		return nil, err
 	}
-	tellApart(seen)
+	tellApart(w.present.Seen)
 	var live []Node
-	for _, s := range seen {
-		if s.dies().After(began) {
-			live = append(live, s.node)
+	for _, s := range w.sorted() {
+		if s.Alive {
+			live = append(live, s.Row.Node)
 		}
 	}
-	w.seen, w.asked = seen, began
-	slices.SortFunc(live, func(a, b Node) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
 	return live, nil
 }
 
+// sorted returns the rows that were seen last, by name.
+func (w *watch) sorted() []agree.Present[nodeRow] {
+	return slices.SortedFunc(maps.Values(w.present.Seen), func(a, b agree.Present[nodeRow]) int {
+		return strings.Compare(a.Row.Name+"\x00"+a.Row.ID, b.Row.Name+"\x00"+b.Row.ID)
+	})
+}
+
 // tellApart adds the beginning of its ID to each name that several nodes have.
-func tellApart(seen map[string]rowSeen) {
+func tellApart(seen map[string]agree.Present[nodeRow]) {
 	count := map[string]int{}
 	for _, s := range seen {
-		count[s.name]++
+		count[s.Row.name]++
 	}
 	for key, s := range seen {
-		if s.node.Name = s.name; count[s.name] > 1 {
-			s.node.Name = clean(s.name, maxBy-shortID-1) + "/" + clean(key, shortID)
+		if s.Row.Name = s.Row.name; count[s.Row.name] > 1 {
+			s.Row.Name = clean(s.Row.name, maxBy-shortID-1) + "/" + clean(key, shortID)
 		}
 		seen[key] = s
 	}
@@ -169,12 +170,11 @@ func tellApart(seen map[string]rowSeen) {
 func (w *watch) bury(ctx context.Context, d document) {
 	ctx, cancel := storecall.Limit(ctx, callTime)
 	defer cancel()
-	for key, s := range w.seen {
-		if v, c := s.node.Verdict, d.Candidate; s.dies().After(w.asked) || c != nil && v != nil && v.Version == c.Version && c.includes(key) {
+	for key, s := range w.present.Seen {
+		if v, c := s.Row.Verdict, d.Candidate; s.Alive || c != nil && v != nil && v.Version == c.Version && c.includes(key) {
 			continue
 		}
-		// Others try the same, and one succeeds. A node that was only slow comes back with its next look.
-		_ = w.rows.Delete(ctx, w.name, key, storage.Condition{IfMatch: s.etag})
+		w.present.Bury(ctx, key)
 	}
 }
 

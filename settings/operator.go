@@ -126,7 +126,7 @@ func (l *Ledger) Difference(ctx context.Context, from, to int64) ([]Change, erro
 // Nodes returns the nodes that have a row, by name. A node that has died keeps its row for three of its polls, and
 // longer while no other node runs.
 func (l *Ledger) Nodes(ctx context.Context) ([]Node, error) {
-	w := watch{book: l.book}
+	w := newWatch(l.book)
 	live, err := w.live(ctx)
 	if err != nil {
 		return nil, l.fail("list the nodes of", err)
@@ -151,7 +151,7 @@ type Patch struct {
 // Await returns the end of a proposed version, which may be that of its roll-out. One that didn't come into force is an
 // error.
 func (l *Ledger) Await(ctx context.Context, version int64) (Ending, error) {
-	p := proposal{book: l.book, nodes: watch{book: l.book}}
+	p := proposal{book: l.book, nodes: newWatch(l.book)}
 	e, err := p.await(ctx, version, false, InForce)
 	if err != nil {
 		return e, l.fail("await a change of", err)
@@ -453,7 +453,8 @@ func (p *proposal) replace(ctx context.Context, version int64) error {
 		return err
 	}
 	d := document{Epoch: epoch, Last: last, Values: json.RawMessage(" {}")} // as if nothing were set, and unlike all that is written
-	nodes, err := (&watch{book: p.book}).live(ctx)
+	w := newWatch(p.book)
+	nodes, err := w.live(ctx)
 	if err != nil {
 		return err
 	}

@@ -138,7 +138,7 @@ func (p *proposal) run(ctx context.Context) (Ending, error) {
 	if p.note, err = p.note.withDefaults(); err != nil {
 		return Ending{}, err
 	}
-	if p.nodes = (watch{book: p.book}); p.force || p.note.Now {
+	if p.nodes = newWatch(p.book); p.force || p.note.Now {
 		p.stages = nil
 	}
 	if err := repeat(ctx, p.begin); err != nil {

@@ -82,7 +82,7 @@ func Open[T any](ctx context.Context, store *storage.Store, name string, default
 	s := &Settings[T]{
 		book: b, cfg: cfg, shape: shape, id: rand.Text(), restart: make(chan struct{}), woken: make(chan struct{}, 1), looked: make(chan struct{}),
 	}
-	f := &follower[T]{Settings: s, nodes: watch{book: b}, failing: map[string]bool{}, probing: &atomic.Bool{}, stable: -1, making: -1}
+	f := &follower[T]{Settings: s, nodes: newWatch(b), failing: map[string]bool{}, probing: &atomic.Bool{}, stable: -1, making: -1}
 	if err := f.begin(ctx); err != nil {
 		return nil, b.fail("open", err)
 	}

@@ -40,8 +40,8 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 // waits tells which live nodes have yet to answer a candidate, by the last look at their rows.
 func (w *watch) waits(c candidate) (all []Wait) {
 	for _, s := range w.sorted() {
-		if _, answered := s.node.says(c.Version); !answered && s.dies().After(w.asked) {
-			all = append(all, Wait{Node: clean(s.node.Name, maxBy), Until: s.dies(), Version: c.Version})
+		if _, answered := s.Row.says(c.Version); !answered && s.Alive {
+			all = append(all, Wait{Node: clean(s.Row.Name, maxBy), Until: s.Dies, Version: c.Version})
 		}
 	}
 	return all

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -35,7 +36,7 @@ type Member struct {
 	// These fields belong to the goroutine that beats and looks.
 	beats            int64
 	above            int                 // live members that rank higher
-	seen             map[string]sighting // members that rank higher, by key, and dead ones whose rows still exist
+	others           agree.Presence[row] // the members that rank higher
 	pause            time.Duration       // until the next look
 	readFailingSince time.Time           // when the first of the failing looks began; zero after a success
 	writeFailing     bool                // the last beat failed
@@ -45,13 +46,6 @@ type Member struct {
 	changed chan struct{} // closed when active changes
 }
 
-// A sighting is a state of a member's row, and when it was first seen.
-type sighting struct {
-	etag  storage.ETag
-	since time.Time
-	row   row
-}
-
 // A row is a member as stored, in JSON.
 type row struct {
 	Name  string `json:"name"`
@@ -59,9 +53,10 @@ type row struct {
 	Beats int64  `json:"beats"` // since it joined
 }
 
-// dies returns when the member counts as dead, unless its row changes.
-func (s sighting) dies() time.Time {
-	return s.since.Add(silence * time.Duration(s.row.Beat) * time.Millisecond)
+// decode reads a row. This version doesn't know a row as a member's that has another beat.
+func decode(_ string, data []byte) (r row, dead time.Duration, ok bool) {
+	ok = json.Unmarshal(data, &r) == nil && r.Beat >= minBeat.Milliseconds() && r.Beat <= maxBeat.Milliseconds()
+	return r, silence * time.Duration(r.Beat) * time.Millisecond, ok
 }
 
 // Join makes the process a member of a group until it leaves. It doesn't wait for the store. The member isn't
@@ -77,6 +72,7 @@ func Join(store *storage.Store, group string, cfg Config) (*Member, error) {
 		cfg: cfg, group: group, key: hex.EncodeToString(rank[:8]) + "-" + id, rows: store.Table(table),
 		ended: make(chan struct{}), changed: make(chan struct{}),
 	}
+	m.others = agree.Presence[row]{Rows: m.rows, Partition: group, Decode: decode}
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	go m.stay(ctx)
@@ -173,8 +169,8 @@ func (m *Member) look(ctx context.Context) {
 	}
 	m.above = above
 	if rank == 1 {
-		for _, s := range m.seen {
-			m.pause = min(m.pause, max(soon, time.Until(s.dies())))
+		for _, s := range m.others.Seen {
+			m.pause = min(m.pause, max(soon, time.Until(s.Dies)))
 		}
 	}
 }
@@ -183,29 +179,14 @@ func (m *Member) look(ctx context.Context) {
 func (m *Member) read(ctx context.Context) (above int, err error) {
 	ctx, cancel := m.limit(ctx)
 	defer cancel()
-	began := time.Now()
-	seen := map[string]sighting{}
-	for r, err := range m.rows.Query(ctx, m.group, storage.RowRange{To: m.key, Limit: m.cfg.Active + view}) {
-		if err != nil {
-			return 0, err
-		}
-		s := m.seen[r.Key]
-		if s.etag != r.ETag {
-			s = sighting{etag: r.ETag, since: time.Now()} // after the read, so not before the row was written
-			if json.Unmarshal(r.Data, &s.row) != nil || s.row.Beat < minBeat.Milliseconds() || s.row.Beat > maxBeat.Milliseconds() {
-				continue // this version doesn't know such a row as a member's
-			}
-		}
-		if s.dies().After(began) {
-			above++
-		}
-		seen[r.Key] = s
+	if err := m.others.Look(ctx, storage.RowRange{To: m.key, Limit: m.cfg.Active + view}); err != nil {
+		return 0, err
 	}
-	m.seen = seen
-	for key, s := range seen {
-		if !s.dies().After(began) {
-			// Other members try the same, and one succeeds. A member that was only slow comes back with its next beat.
-			_ = m.rows.Delete(ctx, m.group, key, storage.Condition{IfMatch: s.etag})
+	for key, s := range m.others.Seen {
+		if s.Alive {
+			above++
+		} else {
+			m.others.Bury(ctx, key)
 		}
 	}
 	return above, nil

@@ -9,6 +9,7 @@
 //     when it has lasted.
 //   - [Hold] is what one process has at a time, and proves until when; its comment has the proof. A [Memory] is what a
 //     process has seen of documents, and since when. So the process knows when a holder has died.
+//   - [Presence] tells which processes live, by rows that they write again at each beat.
 //   - [Change] makes an operator's change once, whatever answers are lost.
 //   - [Loop] calls a step when a ring, a poll or this process gives a reason. The step looks, decides and writes.
 //   - [Ring] tells all loops of a topic that there is something to look at.

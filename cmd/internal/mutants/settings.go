@@ -174,8 +174,8 @@ func changes() []mutant {
 		{
 			name: "two nodes of one name look like one",
 			file: "settings/nodes.go",
-			old:  "count[s.name] > 1",
-			new:  "count[s.name] > len(seen)",
+			old:  "count[s.Row.name] > 1",
+			new:  "count[s.Row.name] > len(seen)",
 			by:   "settings",
 			test: "TestNodesOfOneNameAreToldApart",
 		},
