@@ -62,7 +62,7 @@
 //
 //   - enough workers to do in 30 seconds what waits or is being handled, by what the fastest worker did in the last
 //     two minutes. Until that is known, and after a quiet time, a worker is thought to do 200 messages, or fewer if
-//     handlers take long. Azure Storage doesn't tell what is being handled; there the workers' last pulses do, which
+//     handlers take long. Azure Storage doesn't tell what is being handled; there the workers' last reports do, which
 //     are a minute old.
 //   - at most a message for each handler, and at most -active; at least 1 while something waits or is being handled.
 //     A Limiter of the queue that bounds its workers, such as limiters.Workers of package worker/limiters, isn't known
@@ -85,8 +85,8 @@
 //     by the header Sec-Fetch-Site, or by Origin and Host where a browser doesn't send the first. Requests with none of
 //     them come from no browser, and are let through.
 //   - A program stops in this order, each after the one before has ended: the web, the program's own loops, the spool,
-//     the worker, its last pulse, its own server. Then come the closings of [App.OnClose], the latest first, the store,
-//     and the summary. All closings are called also when the program fails to start.
+//     the worker, its last report, its own server. Then come the closings of [App.OnClose], the latest first, the
+//     store, and the summary. All closings are called also when the program fails to start.
 //   - The first SIGINT or SIGTERM begins the stop. Signals within a second of the first count as the same one, because
 //     supervisors and shells often send two. A later signal prints the summary and ends the process at once. The
 //     promise of the queues makes that harmless.

@@ -91,9 +91,9 @@ type Program struct {
 	// shorter, so a worker refuses that at its start. Defaults to none, and the level is that of the settings.
 	Raise throttle.Raise
 
-	// Pulse is how often the worker publishes what it has done, for the rates of the verb top; see package pulse. It is
-	// at least 10 seconds, or pulse.Off. Defaults to a minute.
-	Pulse time.Duration
+	// ReportEvery is how often the worker publishes what it has done, for the rates of the verb top; see package
+	// ops/catalog. It is at least 10 seconds, or catalog.NoReports. Defaults to a minute.
+	ReportEvery time.Duration
 }
 
 var goodName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,39}$`)

@@ -17,7 +17,7 @@ import (
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/seldom"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
 	"github.com/millrace-go/millrace/worker"
@@ -117,9 +117,9 @@ type look[T any] struct {
 
 // A fleet is what is known of all workers and queues together.
 type fleet struct {
-	pulses []pulse.Pulse
-	paused map[string]pause.Pause
-	away   map[string]bool // the guards that are open for all processes, by name
+	reports []catalog.Report
+	paused  map[string]pause.Pause
+	away    map[string]bool // the guards that are open for all processes, by name
 }
 
 // again looks if the last look is too old.
@@ -195,7 +195,7 @@ func (s *scaler) look(queue string) (d demand, err error) {
 	s.queues[queue] = last
 	d.concurrency, d.active = s.limits(queue)
 	var inHand int64
-	d.rate, d.running, inHand = speed(all.pulses, queue)
+	d.rate, d.running, inHand = speed(all.reports, queue)
 	if d.waiting, d.handled = st.Ready, st.InFlight; st.InFlight < 0 { // the store doesn't tell
 		d.handled = max(0, inHand-d.waiting) // it may have counted them among those that wait
 	}
@@ -215,7 +215,7 @@ func (s *scaler) look(queue string) (d demand, err error) {
 
 func (s *scaler) lookAtFleet(ctx context.Context) (f fleet, err error) {
 	if f.paused, err = s.pauses.List(ctx); err == nil {
-		f.pulses, err = pulse.Read(ctx, s.store)
+		f.reports, err = catalog.ReadReports(ctx, s.store)
 	}
 	if err != nil || len(s.guards) == 0 {
 		return f, err
@@ -230,14 +230,14 @@ func (s *scaler) lookAtFleet(ctx context.Context) (f fleet, err error) {
 
 // speed returns how many messages of a queue the fastest worker does in a second, how long handlers run, and how many
 // messages all workers had in hand, by what they have published.
-func speed(all []pulse.Pulse, queue string) (rate, running float64, inHand int64) {
-	byWorker := map[string][]pulse.Pulse{}
+func speed(all []catalog.Report, queue string) (rate, running float64, inHand int64) {
+	byWorker := map[string][]catalog.Report{}
 	for _, p := range all {
 		byWorker[p.ID] = append(byWorker[p.ID], p)
 		running = max(running, p.Queues[queue].P50/1000)
 	}
 	for _, its := range byWorker {
-		rate = max(rate, pulse.Rates(its, pulse.Window)[queue].Out)
+		rate = max(rate, catalog.Rates(its, catalog.Window)[queue].Out)
 		if last := its[len(its)-1]; !last.Last {
 			inHand += last.Queues[queue].InHand
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 )
 
 // The number of useful workers follows from what waits and from what one worker does. It is never more than the limits
@@ -58,20 +58,20 @@ func TestLawUsefulWorkers(t *testing.T) {
 // The rate is that of one worker, not of all together.
 func TestSpeed(t *testing.T) {
 	t.Parallel()
-	of := func(id string, done int64, p50 float64) pulse.Pulse {
-		return pulse.Pulse{ID: id, Seconds: 60, Up: 60, Queues: map[string]pulse.Queue{"orders": {Done: done, P50: p50}}}
+	of := func(id string, done int64, p50 float64) catalog.Report {
+		return catalog.Report{ID: id, Seconds: 60, Up: 60, Queues: map[string]catalog.QueueReport{"orders": {Done: done, P50: p50}}}
 	}
-	rate, running, _ := speed([]pulse.Pulse{of("a", 600, 20), of("b", 6000, 250), of("c", 60, 1)}, "orders")
+	rate, running, _ := speed([]catalog.Report{of("a", 600, 20), of("b", 6000, 250), of("c", 60, 1)}, "orders")
 	if rate != 100 || running != 0.25 {
 		t.Errorf("got %v a second and %v seconds, want 100 and 0.25", rate, running)
 	}
 	if rate, running, inHand := speed(nil, "orders"); rate != 0 || running != 0 || inHand != 0 {
-		t.Errorf("without pulses: got %v, %v and %v", rate, running, inHand)
+		t.Errorf("without reports: got %v, %v and %v", rate, running, inHand)
 	}
 }
 
 // Law: a worker that is busy is never scaled to none, whatever else holds the queue. Where the store can't tell what is
-// being handled, the last pulse of each worker that lives does.
+// being handled, the last report of each worker that lives does.
 func TestLawABusyWorkerIsNeverScaledToNone(t *testing.T) {
 	t.Parallel()
 	for _, d := range []demand{
@@ -86,10 +86,10 @@ func TestLawABusyWorkerIsNeverScaledToNone(t *testing.T) {
 			}
 		}
 	}
-	of := func(id string, up float64, last bool, inHand int64) pulse.Pulse {
-		return pulse.Pulse{ID: id, Seconds: 60, Up: up, Last: last, Queues: map[string]pulse.Queue{"orders": {InHand: inHand}}}
+	of := func(id string, up float64, last bool, inHand int64) catalog.Report {
+		return catalog.Report{ID: id, Seconds: 60, Up: up, Last: last, Queues: map[string]catalog.QueueReport{"orders": {InHand: inHand}}}
 	}
-	_, _, inHand := speed([]pulse.Pulse{of("a", 60, false, 7), of("b", 60, false, 5), of("a", 120, false, 16), of("b", 61, true, 0), of("c", 60, false, 2)}, "orders")
+	_, _, inHand := speed([]catalog.Report{of("a", 60, false, 7), of("b", 60, false, 5), of("a", 120, false, 16), of("b", 61, true, 0), of("c", 60, false, 2)}, "orders")
 	if inHand != 18 {
 		t.Errorf("got %d messages in hand, want 18", inHand)
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/cost"
-	"github.com/millrace-go/millrace/pulse"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
@@ -242,11 +241,11 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 		if err != nil {
 			return nil, err
 		}
-		p, err := pulse.New(a.Store, w, pulse.Config{Program: s.Name, Version: s.version(), Every: s.Pulse, Logger: a.Log, WaitsFrom: a.waitsFrom(s.registry)})
+		p, err := catalog.NewReporter(a.Store, w, catalog.ReporterConfig{Program: s.Name, Version: s.version(), Every: s.ReportEvery, Logger: a.Log, WaitsFrom: a.waitsFrom(s.registry)})
 		if err != nil {
 			return nil, err
 		}
-		work = append(work, boot.Part{Name: "worker", Run: w.Run}, boot.Part{Name: "pulse", Run: p.Run})
+		work = append(work, boot.Part{Name: "worker", Run: w.Run}, boot.Part{Name: "reporter", Run: p.Run})
 	}
 	if err := s.follow(a); err != nil { // it knows the queues of the worker
 		return nil, err

@@ -126,10 +126,10 @@
 // content, and why it or a schedule's run failed, because that may be personal. So may be what processes list prints:
 // why one failed.
 //
-// The rates of top are per second. OUT (out_per_second) is what left a queue by the pulses of its workers (package
-// pulse): done, poisoned and cancelled. change_per_second is the growth of the queue since the last look. IN
+// The rates of top are per second. OUT (out_per_second) is what left a queue by the reports of its workers (package
+// ops/catalog): done, poisoned and cancelled. change_per_second is the growth of the queue since the last look. IN
 // (in_per_second) is OUT and the growth over the same time, so it is unknown until top has watched for the time of a
-// pulse. Workers that publish no pulse count in neither.
+// report. Workers that publish no report count in neither.
 //
 // # Exit codes
 //

@@ -5,18 +5,18 @@ import (
 	"fmt"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // readLevels returns the queues that all their workers leave out at the level of their program, with the level from
 // which they do, by what the workers have published last.
 func readLevels(ctx context.Context, c *call) (map[string]int, error) {
-	all, err := pulse.Read(ctx, c.store)
+	all, err := catalog.ReadReports(ctx, c.store)
 	if err != nil {
 		return nil, err
 	}
-	newest := map[string]pulse.Pulse{} // by worker
+	newest := map[string]catalog.Report{} // by worker
 	for _, p := range all {
 		if before, known := newest[p.ID]; !known || p.Time.After(before.Time) {
 			newest[p.ID] = p

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
 
-// publishWaiting runs the pulse of a worker that leaves out the queue wishes from level 1 on while waits is set.
+// publishWaiting runs the report of a worker that leaves out the queue wishes from level 1 on while waits is set.
 func (x *stranger) publishWaiting(t *testing.T, waits *atomic.Bool) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -22,7 +22,7 @@ func (x *stranger) publishWaiting(t *testing.T, waits *atomic.Bool) (stop func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := pulse.New(x.Store, w, pulse.Config{Logger: quiet, WaitsFrom: func(queue string) int {
+	p, err := catalog.NewReporter(x.Store, w, catalog.ReporterConfig{Logger: quiet, WaitsFrom: func(queue string) int {
 		if queue == "wishes" && waits.Load() {
 			return 1
 		}
@@ -73,7 +73,7 @@ func TestQueuesThatWaitForTheirLevel(t *testing.T) {
 		}
 
 		two.Store(false)                          // one worker consumes it again, so its messages should go
-		time.Sleep(2*time.Minute + 7*time.Second) // a worker doesn't stop in the moment of its pulse
+		time.Sleep(2*time.Minute + 7*time.Second) // a worker doesn't stop in the moment of its report
 		out = x.want(t, exitWrong, "", "doctor")
 		contains(t, "doctor, when a worker consumes it", out, asks)
 		if strings.Contains(out+x.want(t, 0, "", "queues"), "leave it out") {

@@ -5,21 +5,21 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 )
 
 const (
-	pulsesEvery = 10 * time.Second // between two readings: workers publish once a minute
-	looksEvery  = time.Second      // between two looks that are remembered
-	late        = 2 * time.Second  // that a pulse may count more than it should
+	reportsEvery = 10 * time.Second // between two readings: workers publish once a minute
+	looksEvery   = time.Second      // between two looks that are remembered
+	late         = 2 * time.Second  // that a report may count more than it should
 )
 
 // A watch is what top remembers of the looks before.
 type watch struct {
-	looks  []*look // of the last minutes, the oldest first
-	read   time.Time
-	pulses []pulse.Pulse
-	failed error // of the last reading
+	looks   []*look // of the last minutes, the oldest first
+	read    time.Time
+	reports []catalog.Report
+	failed  error // of the last reading
 }
 
 // remember keeps a look for later ones.
@@ -28,7 +28,7 @@ func (w *watch) remember(l *look) {
 		return
 	}
 	old := 0
-	for old < len(w.looks) && l.at.Sub(w.looks[old].at) > 2*pulse.Window {
+	for old < len(w.looks) && l.at.Sub(w.looks[old].at) > 2*catalog.Window {
 		old++
 	}
 	w.looks = append(slices.Delete(w.looks, 0, old), l)
@@ -36,20 +36,20 @@ func (w *watch) remember(l *look) {
 
 // readPulses reads what the workers have published. A failure takes the rates away, and nothing else.
 func (w *watch) readPulses(ctx context.Context, c *call) {
-	if now := time.Now(); w.read.IsZero() || now.Sub(w.read) >= pulsesEvery {
+	if now := time.Now(); w.read.IsZero() || now.Sub(w.read) >= reportsEvery {
 		w.read = now
-		w.pulses, w.failed = pulse.Read(ctx, c.store)
+		w.reports, w.failed = catalog.ReadReports(ctx, c.store)
 	}
 }
 
 // rate fills in the rates of a look. IN is OUT and the growth of the queue over the same time, so it is known as soon
-// as top has watched for the time of a pulse.
+// as top has watched for the time of a report.
 func (w *watch) rate(l *look) {
-	out := pulse.Rates(w.pulses, pulse.Window)
-	var lately map[string]pulse.Rate
+	out := catalog.Rates(w.reports, catalog.Window)
+	var lately map[string]catalog.Rate
 	if len(w.looks) > 0 {
 		watched := l.at.Sub(w.looks[0].at) - late
-		lately = pulse.Rates(w.pulses, min(watched, pulse.Window))
+		lately = catalog.Rates(w.reports, min(watched, catalog.Window))
 	}
 	l.rates = make([]rates, len(l.names))
 	for i, name := range l.names {

@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
 
-// startWorker runs a worker that publishes its pulses. stop stops it in order; kill leaves it as it is, but without a
-// last pulse.
+// startWorker runs a worker that publishes its reports. stop stops it in order; kill leaves it as it is, but without a
+// last report.
 func (x *stranger) startWorker(t *testing.T, cfg worker.Config) (stop, kill func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -39,19 +39,19 @@ func (x *stranger) startWorker(t *testing.T, cfg worker.Config) (stop, kill func
 			return do()
 		}
 	})
-	p, err := pulse.New(cut, w, pulse.Config{Program: "stranger", Version: "v1", Logger: quiet})
+	p, err := catalog.NewReporter(cut, w, catalog.ReporterConfig{Program: "stranger", Version: "v1", Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	working, stopWorker := context.WithCancel(t.Context())
-	publishing, stopPulse := context.WithCancel(t.Context())
+	publishing, stopReports := context.WithCancel(t.Context())
 	ended := make(chan error, 2)
 	go func() { ended <- w.Run(working) }()
 	go func() { ended <- p.Run(publishing) }()
 	stop = func() {
 		stopWorker()
 		err := <-ended
-		stopPulse()
+		stopReports()
 		if err = errors.Join(err, <-ended); err != nil {
 			t.Error(err)
 		}
@@ -117,9 +117,9 @@ func TestTopShowsTheRatesOfAllWorkers(t *testing.T) {
 		stopTwo, _ := x.startWorker(t, few)
 		stopLoad := x.load(t, 2)
 		time.Sleep(125 * time.Second)
-		pulses, err := pulse.Read(t.Context(), x.Store)
-		if err != nil || len(pulses) != 4 || pulses[0].ID == pulses[1].ID {
-			t.Errorf("got %d pulses, %v; want 2 of each worker", len(pulses), err)
+		reports, err := catalog.ReadReports(t.Context(), x.Store)
+		if err != nil || len(reports) != 4 || reports[0].ID == reports[1].ID {
+			t.Errorf("got %d reports, %v; want 2 of each worker", len(reports), err)
 		}
 		if at := x.watchFor(t, 30)["accounts"]; !near(at.Out, 2) || at.In != nil || at.P99 == nil {
 			t.Errorf("at once: got in %s, out %s, p99 %s; want out 2", show(at.In), show(at.Out), show(at.P99))

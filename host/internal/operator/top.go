@@ -101,7 +101,7 @@ func top(ctx context.Context, c *call) error {
 	}
 }
 
-// look reads the queues, the poison queues, the pulses of workers, and the catalog, which may have new programs.
+// look reads the queues, the poison queues, the reports of workers, and the catalog, which may have new programs.
 func (c *call) look(ctx context.Context, w *watch, before *look) (*look, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()

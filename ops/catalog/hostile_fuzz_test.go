@@ -1,4 +1,4 @@
-package pulse_test
+package catalog_test
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 )
 
-// good is the body of a pulse, but for its time and for what %s adds.
+// good is the body of a report, but for its time and for what %s adds.
 const good = `{"program":"shop","version":"v1","worker":"one","time":%q,"seconds":60,"up_seconds":60,"queues":{"jobs":{"done":60}}%s}`
 
-// Law 6: whatever is in the table, the pulses in it are read.
-func TestLaw6HostileRows(t *testing.T) {
+// Law 6: whatever is in the table, the reports in it are read.
+func TestLaw13HostileRows(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, "")
 	now := time.Now().UTC().Truncate(time.Second)
@@ -31,14 +31,14 @@ func TestLaw6HostileRows(t *testing.T) {
 		fmt.Sprintf(good, at, `,"worker":"`+strings.Repeat("w", 300)+`"`), "\xff\xfe",
 	}
 	for i, body := range bodies {
-		putRaw(t, s, now, pulse.KeyOf(now, fmt.Sprint("bad", i), 1), []byte(body))
+		putRaw(t, s, now, catalog.KeyOf(now, fmt.Sprint("bad", i), 1), []byte(body))
 	}
 	putRaw(t, s, now, now.Format("2006-01-02T15:04:05Z"), fmt.Appendf(nil, good, at, "")) // a key without an ID
 	putRaw(t, s, now, now.Format("2006-01-02T15:04:05Z")+" .", fmt.Appendf(nil, good, at, ""))
 	putRaw(t, s, now, "zzz", fmt.Appendf(nil, good, at, ""))
-	putRaw(t, s, now, pulse.KeyOf(now, "good", 1), fmt.Appendf(nil, good, at, ""))
-	all := read(t, s)
-	if len(all) != 1 || all[0].ID != "good" || pulse.Rates(all, pulse.Window)["jobs"].Out != 1 {
+	putRaw(t, s, now, catalog.KeyOf(now, "good", 1), fmt.Appendf(nil, good, at, ""))
+	all := readReports(t, s)
+	if len(all) != 1 || all[0].ID != "good" || catalog.Rates(all, catalog.Window)["jobs"].Out != 1 {
 		t.Errorf("got %+v, want the good one", all)
 	}
 }
@@ -52,9 +52,9 @@ func FuzzRows(f *testing.F) {
 	f.Add(instant, instant)
 	f.Fuzz(func(t *testing.T, a, b string) {
 		at := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-		all := pulse.Decode(pulse.KeyOf(at, "x", 1), a, pulse.KeyOf(at, "x", 2), b, pulse.KeyOf(at, "y", 1), b)
-		for _, within := range []time.Duration{-time.Hour, 0, pulse.Window} {
-			for name, r := range pulse.Rates(all, within) {
+		all := catalog.Decode(catalog.KeyOf(at, "x", 1), a, catalog.KeyOf(at, "x", 2), b, catalog.KeyOf(at, "y", 1), b)
+		for _, within := range []time.Duration{-time.Hour, 0, catalog.Window} {
+			for name, r := range catalog.Rates(all, within) {
 				if name == "" || math.IsNaN(r.Out) || math.IsInf(r.Out, 0) || r.Out < 0 || r.Over <= 0 || r.P99 < 0 {
 					t.Errorf("%q, %q: got %+v of queue %q", a, b, r, name)
 				}

@@ -1,4 +1,4 @@
-package pulse
+package catalog
 
 import (
 	"context"
@@ -15,23 +15,23 @@ const (
 )
 
 // Encode is encode.
-func (p Pulse) Encode() ([]byte, error) { return p.encode() }
+func (p Report) Encode() ([]byte, error) { return p.encode() }
 
 // KeyOf is keyOf.
 func KeyOf(at time.Time, id string, n int) string { return keyOf(at, id, n) }
 
-// Publish publishes a pulse now.
-func (p *Publisher) Publish(ctx context.Context) { p.publish(ctx, publishWithin, false) }
+// Publish publishes a report now.
+func (p *Reporter) Publish(ctx context.Context) { p.publish(ctx, reportWithin, false) }
 
-// ReadAll returns all pulses of a store, from all hours, as Read does.
-func ReadAll(ctx context.Context, s *storage.Store) ([]Pulse, error) {
-	var all []Pulse
+// ReadAll returns all reports of a store, from all hours, as ReadReports does.
+func ReadAll(ctx context.Context, s *storage.Store) ([]Report, error) {
+	var all []Report
 	for hour := range 24 {
 		for row, err := range s.Table(table).Query(ctx, fmt.Sprintf("%02d", hour), storage.RowRange{}) {
 			if err != nil {
 				return nil, err
 			}
-			p, err := decode(row)
+			p, err := decodeReport(row)
 			if err != nil {
 				return nil, err
 			}
@@ -41,10 +41,10 @@ func ReadAll(ctx context.Context, s *storage.Store) ([]Pulse, error) {
 	return withoutCovered(all), nil
 }
 
-// Decode returns the pulses of rows, given as key and body in turn.
-func Decode(rows ...string) (all []Pulse) {
+// Decode returns the reports of rows, given as key and body in turn.
+func Decode(rows ...string) (all []Report) {
 	for i := 0; i < len(rows); i += 2 {
-		if p, err := decode(storage.Row{Key: rows[i], Data: []byte(rows[i+1])}); err == nil {
+		if p, err := decodeReport(storage.Row{Key: rows[i], Data: []byte(rows[i+1])}); err == nil {
 			all = append(all, p)
 		}
 	}

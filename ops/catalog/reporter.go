@@ -1,4 +1,4 @@
-package pulse
+package catalog
 
 import (
 	"cmp"
@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	// Off as an interval means never.
-	Off time.Duration = -1
+	// NoReports as an interval means never.
+	NoReports time.Duration = -1
 
-	leastEvery    = 10 * time.Second
-	publishWithin = 10 * time.Second
-	lastWithin    = 3 * time.Second // a stop waits so long at most
-	keep          = 24 * time.Hour
-	sweepMost     = 500 // old rows that one pulse removes
+	leastEvery   = 10 * time.Second
+	reportWithin = 10 * time.Second
+	lastWithin   = 3 * time.Second // a stop waits so long at most
+	keep         = 24 * time.Hour
+	sweepMost    = 500 // old rows that one report removes
 )
 
-// Config says how a worker publishes its pulses.
-type Config struct {
+// ReporterConfig says how a worker publishes its reports.
+type ReporterConfig struct {
 	// Program and Version name the program, as in the catalog. Both default to "unknown".
 	Program, Version string
 
-	// Every is the time between two pulses, at least 10 seconds. Off means never: Run then only waits for the end of its
-	// context. Defaults to a minute.
+	// Every is the time between two reports, at least 10 seconds. NoReports means never: Run then only waits for the
+	// end of its context. Defaults to a minute.
 	Every time.Duration
 
-	// WaitsFrom returns, for a queue that the worker leaves out at its program's level, the level from which it does, and
-	// 0 for any other queue; see package worker/limiters. Defaults to none.
+	// WaitsFrom returns, for a queue that the worker leaves out at its program's level, the level from which it does,
+	// and 0 for any other queue; see package worker/limiters. Defaults to none.
 	WaitsFrom func(queue string) int
 
 	// Logger gets the lines about a store that fails. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// A Publisher publishes the pulses of one worker.
-type Publisher struct {
+// A Reporter publishes the reports of one worker.
+type Reporter struct {
 	rows   *storage.Table
 	worker *worker.Worker
-	cfg    Config
+	cfg    ReporterConfig
 	id     string    // of this run of the worker
-	began  time.Time // when New was called
+	began  time.Time // when NewReporter was called
 
 	published map[string]worker.Counts // all that the rows have
 	until     float64                  // Up of the last row
@@ -58,24 +58,24 @@ type Publisher struct {
 	failed    int                      // attempts since trouble with the store began
 }
 
-// New returns a publisher of all that a worker has done and will do. The worker has one, made before it runs.
-func New(store *storage.Store, w *worker.Worker, cfg Config) (*Publisher, error) {
+// NewReporter returns a reporter of all that a worker has done and will do. The worker has one, made before it runs.
+func NewReporter(store *storage.Store, w *worker.Worker, cfg ReporterConfig) (*Reporter, error) {
 	cfg.Program, cfg.Version = cmp.Or(cfg.Program, "unknown"), cmp.Or(cfg.Version, "unknown")
 	cfg.Every = cmp.Or(cfg.Every, time.Minute)
-	if cfg.Every != Off && cfg.Every < leastEvery {
-		return nil, fmt.Errorf("pulse: Every is %v; want at least %v, or %d for never", cfg.Every, leastEvery, Off)
+	if cfg.Every != NoReports && cfg.Every < leastEvery {
+		return nil, fmt.Errorf("catalog: Every is %v; want at least %v, or %d for never", cfg.Every, leastEvery, NoReports)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	var id [8]byte
 	rand.Read(id[:])
-	return &Publisher{rows: store.Table(table), worker: w, cfg: cfg, id: hex.EncodeToString(id[:]), began: time.Now(), published: map[string]worker.Counts{}}, nil
+	return &Reporter{rows: store.Table(table), worker: w, cfg: cfg, id: hex.EncodeToString(id[:]), began: time.Now(), published: map[string]worker.Counts{}}, nil
 }
 
 // Run publishes until ctx ends, and then once more. Let ctx end after the worker's Run. It returns nil.
-func (p *Publisher) Run(ctx context.Context) error {
-	if p.cfg.Every == Off {
+func (p *Reporter) Run(ctx context.Context) error {
+	if p.cfg.Every == NoReports {
 		<-ctx.Done()
 		return nil
 	}
@@ -84,7 +84,7 @@ func (p *Publisher) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-tick.C:
-			p.publish(ctx, publishWithin, false)
+			p.publish(ctx, reportWithin, false)
 		case <-ctx.Done():
 			p.publish(context.WithoutCancel(ctx), lastWithin, true)
 			return nil
@@ -92,14 +92,14 @@ func (p *Publisher) Run(ctx context.Context) error {
 	}
 }
 
-// publish publishes what was done since the last row, and removes old rows. The last pulse of a worker that never did
+// publish publishes what was done since the last row, and removes old rows. The last report of a worker that never did
 // anything is left out.
-func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool) {
+func (p *Reporter) publish(ctx context.Context, within time.Duration, last bool) {
 	now, all := time.Now(), p.worker.Counts()
 	up := seconds(now.Sub(p.began))
-	pulse := Pulse{
+	report := Report{
 		Program: p.cfg.Program, Version: p.cfg.Version, Worker: p.worker.Name(), Time: now.UTC().Truncate(time.Millisecond),
-		Seconds: seconds(now.Sub(p.began)) - p.until, Up: up, Last: last, Queues: map[string]Queue{},
+		Seconds: seconds(now.Sub(p.began)) - p.until, Up: up, Last: last, Queues: map[string]QueueReport{},
 	}
 	any := p.stored
 	for name, counts := range all {
@@ -107,7 +107,7 @@ func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool
 		if p.cfg.WaitsFrom != nil {
 			q.WaitsFrom = p.cfg.WaitsFrom(name)
 		}
-		pulse.Queues[name] = q
+		report.Queues[name] = q
 		any = any || q.work() > 0
 	}
 	if last && !any {
@@ -115,7 +115,7 @@ func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool
 	}
 	attempt, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	body, err := pulse.encode()
+	body, err := report.encode()
 	if err == nil {
 		p.n++
 		_, err = p.rows.Put(attempt, partition(now), keyOf(now, p.id, p.n), body, storage.Condition{})
@@ -129,9 +129,9 @@ func (p *Publisher) publish(ctx context.Context, within time.Duration, last bool
 	}
 }
 
-// queueOf returns what a pulse tells of a queue.
-func queueOf(c worker.Counts) Queue {
-	q := Queue{
+// queueOf returns what a report tells of a queue.
+func queueOf(c worker.Counts) QueueReport {
+	q := QueueReport{
 		Done: c.Done, Retried: c.Retried, Poisoned: c.Poisoned, Cancelled: c.Cancelled, HandedBack: c.HandedBack, InHand: c.InHand,
 		P50: milliseconds(c.Times.Quantile(0.5)), P99: milliseconds(c.Times.Quantile(0.99)),
 	}
@@ -140,15 +140,15 @@ func queueOf(c worker.Counts) Queue {
 			continue
 		}
 		if q.Kinds == nil {
-			q.Kinds = map[channel.Kind]Kind{}
+			q.Kinds = map[channel.Kind]KindReport{}
 		}
-		q.Kinds[kind] = Kind(k)
+		q.Kinds[kind] = KindReport(k)
 	}
 	return q
 }
 
 // sweep removes the rows of this hour on earlier days, once an hour. So whoever fills a partition empties it.
-func (p *Publisher) sweep(ctx context.Context, now time.Time) error {
+func (p *Reporter) sweep(ctx context.Context, now time.Time) error {
 	hour := now.UTC().Truncate(time.Hour)
 	if hour.Equal(p.swept) {
 		return nil
@@ -170,7 +170,7 @@ func (p *Publisher) sweep(ctx context.Context, now time.Time) error {
 }
 
 // log tells when trouble with the store begins, and when it is over.
-func (p *Publisher) log(ctx context.Context, err error) {
+func (p *Reporter) log(ctx context.Context, err error) {
 	switch {
 	case err == nil && p.failed > 0:
 		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "what this worker counts is published again", slog.Int("failed", p.failed))

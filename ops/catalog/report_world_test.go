@@ -1,4 +1,4 @@
-package pulse_test
+package catalog_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -52,13 +52,13 @@ func (w *world) another(t testing.TB) *world {
 }
 
 // publisher makes the publisher of the world's worker.
-func (w *world) publisher(t testing.TB, s *storage.Store, cfg pulse.Config) *pulse.Publisher {
+func (w *world) publisher(t testing.TB, s *storage.Store, cfg catalog.ReporterConfig) *catalog.Reporter {
 	t.Helper()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Program, cfg.Version = "shop", "v1"
-	p, err := pulse.New(s, w.worker, cfg)
+	p, err := catalog.NewReporter(s, w.worker, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,35 +82,35 @@ func run(t testing.TB, what func(context.Context) error) (stop func()) {
 }
 
 // work runs the worker and its publisher, in the order of package host.
-func (w *world) work(t testing.TB, s *storage.Store, cfg pulse.Config) (stop func()) {
+func (w *world) work(t testing.TB, s *storage.Store, cfg catalog.ReporterConfig) (stop func()) {
 	t.Helper()
 	p := w.publisher(t, s, cfg)
 	stopPulse, stopWorker := run(t, p.Run), run(t, w.worker.Run)
 	return func() { stopWorker(); stopPulse() }
 }
 
-func readAll(t testing.TB, s *storage.Store) []pulse.Pulse {
+func readAll(t testing.TB, s *storage.Store) []catalog.Report {
 	t.Helper()
-	all, err := pulse.ReadAll(t.Context(), s)
+	all, err := catalog.ReadAll(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-func read(t testing.TB, s *storage.Store) []pulse.Pulse {
+func readReports(t testing.TB, s *storage.Store) []catalog.Report {
 	t.Helper()
-	all, err := pulse.Read(t.Context(), s)
+	all, err := catalog.ReadReports(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-// wantSum checks that the pulses add up to what the worker has done, and their times to how long it has published.
-func (w *world) wantSum(t testing.TB, all []pulse.Pulse) {
+// wantSum checks that the reports add up to what the worker has done, and their times to how long it has published.
+func (w *world) wantSum(t testing.TB, all []catalog.Report) {
 	t.Helper()
-	sum, kinds, seconds := pulse.Queue{}, pulse.Kind{}, 0.0
+	sum, kinds, seconds := catalog.QueueReport{}, catalog.KindReport{}, 0.0
 	for _, p := range all {
 		q := p.Queues["jobs"]
 		sum.Done, sum.Retried, sum.Poisoned, sum.HandedBack = sum.Done+q.Done, sum.Retried+q.Retried, sum.Poisoned+q.Poisoned, sum.HandedBack+q.HandedBack
@@ -118,11 +118,11 @@ func (w *world) wantSum(t testing.TB, all []pulse.Pulse) {
 		seconds += p.Seconds
 	}
 	c := w.worker.Counts()["jobs"]
-	want := pulse.Queue{Done: c.Done, Retried: c.Retried, Poisoned: c.Poisoned, HandedBack: c.HandedBack}
-	if sum.Done != want.Done || sum.Retried != want.Retried || sum.Poisoned != want.Poisoned || sum.HandedBack != want.HandedBack || kinds != pulse.Kind(c.Kinds["test.job.v1"]) {
-		t.Errorf("%d pulses: got %+v and %+v, want %+v", len(all), sum, kinds, c)
+	want := catalog.QueueReport{Done: c.Done, Retried: c.Retried, Poisoned: c.Poisoned, HandedBack: c.HandedBack}
+	if sum.Done != want.Done || sum.Retried != want.Retried || sum.Poisoned != want.Poisoned || sum.HandedBack != want.HandedBack || kinds != catalog.KindReport(c.Kinds["test.job.v1"]) {
+		t.Errorf("%d reports: got %+v and %+v, want %+v", len(all), sum, kinds, c)
 	}
 	if up := all[len(all)-1].Up; seconds < up-0.1 || seconds > up+0.1 {
-		t.Errorf("the pulses count %v seconds of %v", seconds, up)
+		t.Errorf("the reports count %v seconds of %v", seconds, up)
 	}
 }

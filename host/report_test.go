@@ -10,18 +10,18 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/throttle"
 )
 
 // A program that stops publishes what its worker did since the last minute, after the worker has ended. Off means
 // never.
-func TestTheLastPulse(t *testing.T) {
+func TestTheLastReport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		every time.Duration
-		want  int64 // messages in pulses
-	}{"by default": {0, 5}, "off": {pulse.Off, 0}} {
+		want  int64 // messages in reports
+	}{"by default": {0, 5}, "off": {catalog.NoReports, 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const orders = 5
@@ -29,7 +29,7 @@ func TestTheLastPulse(t *testing.T) {
 			all, finish := make(chan struct{}), make(chan struct{})
 			var level *throttle.Level
 			p := shop()
-			p.Pulse, p.Version = c.every, "v7"
+			p.ReportEvery, p.Version = c.every, "v7"
 			p.Register = func(h *handlers.Registry) error {
 				handlers.React(h, "orders", func(context.Context, order) error {
 					if begun.Add(1) == orders {
@@ -47,7 +47,7 @@ func TestTheLastPulse(t *testing.T) {
 			}
 			r := start(t, p, "worker", "-admin=off")
 			<-all
-			if err := level.Set(3); err != nil { // for the last pulse
+			if err := level.Set(3); err != nil { // for the last report
 				t.Error(err)
 			}
 			r.stop()
@@ -55,12 +55,12 @@ func TestTheLastPulse(t *testing.T) {
 			if code := <-r.code; code != host.ExitOK {
 				t.Errorf("got exit code %d", code)
 			}
-			pulses, err := pulse.Read(t.Context(), worldtest.OpenAt(t, filepath.Join(r.dir, "shop.db")))
+			reports, err := catalog.ReadReports(t.Context(), worldtest.OpenAt(t, filepath.Join(r.dir, "shop.db")))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var done int64
-			for _, p := range pulses {
+			for _, p := range reports {
 				done += p.Queues["orders"].Done
 				if from := p.Queues["orders"].WaitsFrom; from != 2 {
 					t.Errorf("the queue waits from level %d, want 2", from)
@@ -69,16 +69,16 @@ func TestTheLastPulse(t *testing.T) {
 					t.Errorf("got %+v", p)
 				}
 			}
-			worldtest.Want(t, "messages in pulses", done, c.want)
+			worldtest.Want(t, "messages in reports", done, c.want)
 		})
 	}
 }
 
-// A program whose pulse can't be right doesn't start.
-func TestAPulseThatIsTooFast(t *testing.T) {
+// A program whose report can't be right doesn't start.
+func TestReportsThatAreTooFrequent(t *testing.T) {
 	t.Parallel()
 	p := shop()
-	p.Pulse = time.Second
+	p.ReportEvery = time.Second
 	r := start(t, p, "worker", "-admin=off")
 	worldtest.Want(t, "exit code", <-r.code, host.ExitError)
 	r.line(t, "want at least 10s")

@@ -1,4 +1,4 @@
-package pulse
+package catalog
 
 import (
 	"cmp"
@@ -21,14 +21,14 @@ const (
 
 	maxRow    = 32 << 10
 	maxName   = 200   // bytes of the name of a program, a version, a worker or a kind
-	maxCount  = 1e12  // of one pulse
+	maxCount  = 1e12  // of one report
 	maxTime   = 1e9   // seconds or milliseconds
 	mostLevel = 3     // see throttle.MostLevel
-	inDoubt   = 0.002 // seconds that rounding may make of two pulses that follow one another
+	inDoubt   = 0.002 // seconds that rounding may make of two reports that follow one another
 )
 
-// A Pulse is what a worker has done in some time, mostly a minute.
-type Pulse struct {
+// A Report is what a worker has done in some time, mostly a minute.
+type Report struct {
 	Program string    `json:"program"`
 	Version string    `json:"version"`
 	Worker  string    `json:"worker"`         // worker.Worker.Name
@@ -38,42 +38,43 @@ type Pulse struct {
 	Last    bool      `json:"last,omitempty"` // the worker has stopped
 	Cut     bool      `json:"cut,omitempty"`  // the queues in which least was done are left out
 
-	Queues map[string]Queue `json:"queues"` // that the worker consumes
+	Queues map[string]QueueReport `json:"queues"` // that the worker consumes
 
-	// ID tells the runs of workers apart. [Read] sets it.
+	// ID tells the runs of workers apart. [ReadReports] sets it.
 	ID string `json:"-"`
 }
 
-// A Queue is what a worker has done with the messages of a queue.
-type Queue struct {
-	Done       int64                 `json:"done,omitempty"`
-	Retried    int64                 `json:"retried,omitempty"`
-	Poisoned   int64                 `json:"poisoned,omitempty"`
-	Cancelled  int64                 `json:"cancelled,omitempty"` // deleted unhandled
-	HandedBack int64                 `json:"handed_back,omitempty"`
-	InHand     int64                 `json:"in_hand,omitempty"` // at the end
-	P50        float64               `json:"p50_ms,omitempty"`  // running time of handlers; 0 where none ran
-	P99        float64               `json:"p99_ms,omitempty"`
-	Kinds      map[channel.Kind]Kind `json:"kinds,omitempty"` // of which there was any
+// A QueueReport is what a worker has done with the messages of a queue.
+type QueueReport struct {
+	Done       int64                       `json:"done,omitempty"`
+	Retried    int64                       `json:"retried,omitempty"`
+	Poisoned   int64                       `json:"poisoned,omitempty"`
+	Cancelled  int64                       `json:"cancelled,omitempty"` // deleted unhandled
+	HandedBack int64                       `json:"handed_back,omitempty"`
+	InHand     int64                       `json:"in_hand,omitempty"` // at the end
+	P50        float64                     `json:"p50_ms,omitempty"`  // running time of handlers; 0 where none ran
+	P99        float64                     `json:"p99_ms,omitempty"`
+	Kinds      map[channel.Kind]KindReport `json:"kinds,omitempty"` // of which there was any
 
-	// WaitsFrom is the level of the program from which the queue waits, if it waits at the end: see Config.WaitsFrom.
+	// WaitsFrom is the level of the program from which the queue waits, if it waits at the end: see
+	// ReporterConfig.WaitsFrom.
 	WaitsFrom int `json:"waits_from,omitempty"`
 }
 
-// A Kind is what a worker has done with the messages of a kind.
-type Kind struct {
+// A KindReport is what a worker has done with the messages of a kind.
+type KindReport struct {
 	Done   int64 `json:"done,omitempty"`
 	Failed int64 `json:"failed,omitempty"` // attempts
 }
 
 // Out is the number of messages that have left the queue.
-func (q *Queue) Out() int64 { return q.Done + q.Poisoned + q.Cancelled }
+func (q *QueueReport) Out() int64 { return q.Done + q.Poisoned + q.Cancelled }
 
 // work is how much there is to tell of a queue.
-func (q *Queue) work() int64 { return q.Out() + q.Retried + q.HandedBack + q.InHand }
+func (q *QueueReport) work() int64 { return q.Out() + q.Retried + q.HandedBack + q.InHand }
 
 // encode returns the row. It leaves out what the bound leaves no room for.
-func (p Pulse) encode() ([]byte, error) {
+func (p Report) encode() ([]byte, error) {
 	p.Program, p.Version, p.Worker = shorten(p.Program), shorten(p.Version), shorten(p.Worker)
 	b, err := json.Marshal(p)
 	if err != nil || len(b) <= maxRow {
@@ -89,7 +90,7 @@ func (p Pulse) encode() ([]byte, error) {
 		return cmp.Or(cmp.Compare(y.work(), x.work()), strings.Compare(a, b))
 	})
 	for n := len(names); ; n = n * 9 / 10 {
-		p.Queues, p.Cut = map[string]Queue{}, n < len(names)
+		p.Queues, p.Cut = map[string]QueueReport{}, n < len(names)
 		for _, name := range names[:n] {
 			p.Queues[name] = all[name]
 		}
@@ -113,8 +114,8 @@ func shorten(name string) string {
 
 var errNone = errors.New("no pulse")
 
-// decode returns the pulse of a row, or an error for whatever is none.
-func decode(row storage.Row) (p Pulse, err error) {
+// decodeReport returns the report of a row, or an error for whatever is none.
+func decodeReport(row storage.Row) (p Report, err error) {
 	if len(row.Data) > maxRow || json.Unmarshal(row.Data, &p) != nil {
 		return p, errNone
 	}
@@ -126,8 +127,8 @@ func decode(row storage.Row) (p Pulse, err error) {
 	return p, p.check()
 }
 
-// check reports a pulse that no worker has published.
-func (p *Pulse) check() error {
+// check reports a report that no worker has published.
+func (p *Report) check() error {
 	for _, name := range []string{p.Program, p.Version, p.Worker} {
 		if len(name) > maxName {
 			return errNone

@@ -1,4 +1,4 @@
-package pulse
+package catalog
 
 import (
 	"cmp"
@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// Window is the time that rates are taken over: more than the time between two pulses, so that a worker that runs has
-	// one in it.
+	// Window is the time that rates are taken over: more than the time between two reports, so that a worker that runs
+	// has one in it.
 	Window = 2 * time.Minute
 
 	tolerance = time.Minute // between the clocks of two machines
 	mostRows  = 2000
-	jitter    = time.Second // by which a pulse may come late
+	jitter    = time.Second // by which a report may come late
 	leastTime = 0.001       // seconds that a rate is taken over
 )
 
-// Read returns the pulses of the last two minutes, in the order of time. The clocks of the workers may differ from this
-// one by a minute, so there may be some older ones.
-func Read(ctx context.Context, s *storage.Store) ([]Pulse, error) {
-	var all []Pulse
+// ReadReports returns the reports of the last two minutes, in the order of time. The clocks of the workers may differ
+// from this one by a minute, so there may be some older ones.
+func ReadReports(ctx context.Context, s *storage.Store) ([]Report, error) {
+	var all []Report
 	now := time.Now().UTC()
 	from, to := now.Add(-Window-tolerance), now.Add(tolerance)
 	left := mostRows
@@ -32,10 +32,10 @@ func Read(ctx context.Context, s *storage.Store) ([]Pulse, error) {
 		r := storage.RowRange{From: from.Format(layout), To: to.Add(time.Second).Format(layout), Limit: left}
 		for row, err := range s.Table(table).Query(ctx, partition(hour), r) {
 			if err != nil {
-				return nil, fmt.Errorf("pulse: read: %w", err)
+				return nil, fmt.Errorf("catalog: read: %w", err)
 			}
 			left--
-			if p, err := decode(row); err == nil {
+			if p, err := decodeReport(row); err == nil {
 				all = append(all, p)
 			}
 		}
@@ -43,11 +43,11 @@ func Read(ctx context.Context, s *storage.Store) ([]Pulse, error) {
 	return withoutCovered(all), nil
 }
 
-// withoutCovered leaves out the pulses that a later one of the same worker covers. Nobody knew that they were stored.
-func withoutCovered(all []Pulse) []Pulse {
+// withoutCovered leaves out the reports that a later one of the same worker covers. Nobody knew that they were stored.
+func withoutCovered(all []Report) []Report {
 	covered := map[string]float64{} // by worker: the beginning of what is counted
 	latest := slices.Clone(all)
-	slices.SortStableFunc(latest, func(a, b Pulse) int { return cmp.Or(cmp.Compare(b.Up, a.Up), b.Time.Compare(a.Time)) })
+	slices.SortStableFunc(latest, func(a, b Report) int { return cmp.Or(cmp.Compare(b.Up, a.Up), b.Time.Compare(a.Time)) })
 	kept := latest[:0]
 	for _, p := range latest {
 		if since, later := covered[p.ID]; later && p.Up > since+inDoubt {
@@ -56,7 +56,7 @@ func withoutCovered(all []Pulse) []Pulse {
 		covered[p.ID] = p.Up - p.Seconds
 		kept = append(kept, p)
 	}
-	slices.SortStableFunc(kept, func(a, b Pulse) int { return a.Time.Compare(b.Time) })
+	slices.SortStableFunc(kept, func(a, b Report) int { return a.Time.Compare(b.Time) })
 	return kept
 }
 
@@ -68,16 +68,16 @@ type Rate struct {
 }
 
 // Rates returns the rate of each queue that some worker consumes which has not stopped. It counts what each worker has
-// done within a time before its latest pulse, and in any case that pulse.
-func Rates(all []Pulse, within time.Duration) map[string]Rate {
-	latest := map[string]*Pulse{} // by worker
+// done within a time before its latest report, and in any case that report.
+func Rates(all []Report, within time.Duration) map[string]Rate {
+	latest := map[string]*Report{} // by worker
 	for i := range all {
 		if p := &all[i]; latest[p.ID] == nil || p.Up > latest[p.ID].Up {
 			latest[p.ID] = p
 		}
 	}
-	counted := map[string]float64{} // seconds, by worker
-	begins := func(p *Pulse) bool { // within the time
+	counted := map[string]float64{}  // seconds, by worker
+	begins := func(p *Report) bool { // within the time
 		last := latest[p.ID]
 		return p == last || p.Up-p.Seconds >= last.Up-(within+jitter).Seconds()
 	}

@@ -1,4 +1,4 @@
-package pulse_test
+package catalog_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/pulse"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
@@ -29,11 +29,11 @@ func virtual(t *testing.T, test func(t *testing.T, s *storage.Store)) {
 	})
 }
 
-// Law 1: the pulses add up to what the worker has done, over a graceful stop.
-func TestLaw1PulsesAddUp(t *testing.T) {
+// Law 1: the reports add up to what the worker has done, over a graceful stop.
+func TestLaw8ReportsAddUp(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
-		stop := w.work(t, s, pulse.Config{})
+		stop := w.work(t, s, catalog.ReporterConfig{})
 		for i := range 150 { // seconds
 			worldtest.Send(w.World, job{Name: fmt.Sprint("job", i)})
 			if i%50 == 7 {
@@ -41,14 +41,14 @@ func TestLaw1PulsesAddUp(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 			if i == 57 {
-				worldtest.Want(t, "pulses in the first minute", len(readAll(t, s)), 0)
+				worldtest.Want(t, "reports in the first minute", len(readAll(t, s)), 0)
 			}
 		}
-		worldtest.Want(t, "pulses after two minutes and a half", len(readAll(t, s)), 2)
+		worldtest.Want(t, "reports after two minutes and a half", len(readAll(t, s)), 2)
 		stop()
 		all := readAll(t, s)
 		if len(all) != 3 || all[0].Last || all[1].Last || !all[2].Last {
-			t.Fatalf("got %+v, want three pulses, the last one marked", all)
+			t.Fatalf("got %+v, want three reports, the last one marked", all)
 		}
 		w.wantSum(t, all)
 		p := all[1]
@@ -65,15 +65,15 @@ func TestLaw1PulsesAddUp(t *testing.T) {
 func TestNothingIsPublishedOfNothing(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
-		stop := w.work(t, s, pulse.Config{})
+		stop := w.work(t, s, catalog.ReporterConfig{})
 		time.Sleep(30 * time.Second)
 		stop()
-		worldtest.Want(t, "pulses", len(readAll(t, s)), 0)
+		worldtest.Want(t, "reports", len(readAll(t, s)), 0)
 	})
 }
 
 // Law 2: a store that fails, before a write or after it, costs no count, and is two lines in the log.
-func TestLaw2AStoreThatFailsCostsNoCount(t *testing.T) {
+func TestLaw9AStoreThatFailsCostsNoCount(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		r := rand.New(rand.NewPCG(3, 4))
 		var mu sync.Mutex
@@ -92,7 +92,7 @@ func TestLaw2AStoreThatFailsCostsNoCount(t *testing.T) {
 		})
 		set := func(v bool) { mu.Lock(); down = v; mu.Unlock() }
 		w, log := newWorld(t, s), worldtest.NewLog()
-		stop := w.work(t, faulty, pulse.Config{Logger: slog.New(log)})
+		stop := w.work(t, faulty, catalog.ReporterConfig{Logger: slog.New(log)})
 		for i := range 40 {
 			set(i >= 10 && i < 30)
 			for range i {
@@ -108,14 +108,14 @@ func TestLaw2AStoreThatFailsCostsNoCount(t *testing.T) {
 }
 
 // Law 2: a store that hangs delays a stop by three seconds at most, and the worker by nothing.
-func TestLaw2AStoreThatHangs(t *testing.T) {
+func TestLaw9AStoreThatHangs(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		hung := storagetest.Intercept(s, func(ctx context.Context, op storagetest.Op, _ func() error) error {
 			<-ctx.Done()
 			return ctx.Err()
 		})
 		w := newWorld(t, s)
-		stop := w.work(t, hung, pulse.Config{})
+		stop := w.work(t, hung, catalog.ReporterConfig{})
 		time.Sleep(65 * time.Second)
 		worldtest.Send(w.World, job{Name: "good"})
 		time.Sleep(time.Minute)
@@ -128,47 +128,47 @@ func TestLaw2AStoreThatHangs(t *testing.T) {
 	})
 }
 
-// Law 3: rates come from the workers' own time, and clocks decide only which pulses are recent.
-func TestLaw3RatesNeedNoClocks(t *testing.T) {
+// Law 3: rates come from the workers' own time, and clocks decide only which reports are recent.
+func TestLaw10RatesNeedNoClocks(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		now := time.Now().UTC()
 		for i, c := range []struct {
 			ahead time.Duration
 			read  bool
 		}{{-4 * time.Minute, false}, {-59 * time.Second, true}, {0, true}, {59 * time.Second, true}, {2 * time.Minute, false}} {
-			put(t, s, pulse.Pulse{Time: now.Add(c.ahead), Seconds: 30, Up: 30, Queues: map[string]pulse.Queue{"jobs": {Done: 300, Poisoned: 30, Cancelled: 30, Retried: 77}}}, fmt.Sprint("w", i))
-			put(t, s, pulse.Pulse{Time: now.Add(c.ahead), Seconds: 60, Up: 90, Queues: map[string]pulse.Queue{"jobs": {Done: 540, P99: 20}}}, fmt.Sprint("w", i))
+			put(t, s, catalog.Report{Time: now.Add(c.ahead), Seconds: 30, Up: 30, Queues: map[string]catalog.QueueReport{"jobs": {Done: 300, Poisoned: 30, Cancelled: 30, Retried: 77}}}, fmt.Sprint("w", i))
+			put(t, s, catalog.Report{Time: now.Add(c.ahead), Seconds: 60, Up: 90, Queues: map[string]catalog.QueueReport{"jobs": {Done: 540, P99: 20}}}, fmt.Sprint("w", i))
 			found := 0
-			for _, p := range read(t, s) {
+			for _, p := range readReports(t, s) {
 				if p.ID == fmt.Sprint("w", i) {
 					found++
 				}
 			}
 			if (found == 2) != c.read {
-				t.Errorf("a clock that is %v ahead: got %d of 2 pulses", c.ahead, found)
+				t.Errorf("a clock that is %v ahead: got %d of 2 reports", c.ahead, found)
 			}
 		}
-		r := pulse.Rates(read(t, s), pulse.Window)["jobs"]
-		if want := (pulse.Rate{Out: 3 * 10, Over: 90 * time.Second, P99: 20 * time.Millisecond}); r != want {
+		r := catalog.Rates(readReports(t, s), catalog.Window)["jobs"]
+		if want := (catalog.Rate{Out: 3 * 10, Over: 90 * time.Second, P99: 20 * time.Millisecond}); r != want {
 			t.Errorf("got %+v, want %+v", r, want)
 		}
-		r = pulse.Rates(read(t, s), time.Minute)["jobs"]
-		if want := (pulse.Rate{Out: 3 * 9, Over: time.Minute, P99: 20 * time.Millisecond}); r != want {
+		r = catalog.Rates(readReports(t, s), time.Minute)["jobs"]
+		if want := (catalog.Rate{Out: 3 * 9, Over: time.Minute, P99: 20 * time.Millisecond}); r != want {
 			t.Errorf("within a minute: got %+v, want %+v", r, want)
 		}
-		put(t, s, pulse.Pulse{Time: now, Seconds: 1, Up: 91, Last: true, Queues: map[string]pulse.Queue{"jobs": {Done: 1000}}}, "w2")
-		worldtest.Want(t, "the rate when one has stopped", pulse.Rates(read(t, s), pulse.Window)["jobs"].Out, 2*10)
+		put(t, s, catalog.Report{Time: now, Seconds: 1, Up: 91, Last: true, Queues: map[string]catalog.QueueReport{"jobs": {Done: 1000}}}, "w2")
+		worldtest.Want(t, "the rate when one has stopped", catalog.Rates(readReports(t, s), catalog.Window)["jobs"].Out, 2*10)
 	})
 }
 
-// put puts the row of a pulse.
-func put(t testing.TB, s *storage.Store, p pulse.Pulse, id string) {
+// put puts the row of a report.
+func put(t testing.TB, s *storage.Store, p catalog.Report, id string) {
 	t.Helper()
 	body, err := p.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	putRaw(t, s, p.Time, pulse.KeyOf(p.Time, id, int(p.Up)), body)
+	putRaw(t, s, p.Time, catalog.KeyOf(p.Time, id, int(p.Up)), body)
 }
 
 func putRaw(t testing.TB, s *storage.Store, at time.Time, key string, body []byte) {
@@ -178,9 +178,9 @@ func putRaw(t testing.TB, s *storage.Store, at time.Time, key string, body []byt
 	}
 }
 
-// Law 4: rows stay for a day, and go with the next pulse in their hour after that, also where workers run for some
+// Law 4: rows stay for a day, and go with the next report in their hour after that, also where workers run for some
 // minutes a day, and however many workers there are.
-func TestLaw4OldRowsGo(t *testing.T) {
+func TestLaw11OldRowsGo(t *testing.T) {
 	for name, c := range map[string]struct {
 		workers      int
 		runs, pauses time.Duration
@@ -197,7 +197,7 @@ func TestLaw4OldRowsGo(t *testing.T) {
 					var stops []func()
 					for range c.workers {
 						time.Sleep(time.Second)
-						stops = append(stops, run(t, w.publisher(t, s, pulse.Config{Every: 10 * time.Minute}).Run))
+						stops = append(stops, run(t, w.publisher(t, s, catalog.ReporterConfig{Every: 10 * time.Minute}).Run))
 					}
 					time.Sleep(c.runs)
 					for _, stop := range stops {
@@ -205,7 +205,7 @@ func TestLaw4OldRowsGo(t *testing.T) {
 					}
 					all := readAll(t, s)
 					if n := len(all); n < c.least || n > c.most || time.Since(all[0].Time) > 48*time.Hour+20*time.Minute {
-						t.Errorf("got %d pulses of %v, want %d to %d", n, time.Since(all[0].Time), c.least, c.most)
+						t.Errorf("got %d reports of %v, want %d to %d", n, time.Since(all[0].Time), c.least, c.most)
 					}
 					time.Sleep(c.pauses)
 				}
@@ -214,19 +214,19 @@ func TestLaw4OldRowsGo(t *testing.T) {
 	}
 }
 
-// Law 4: a pulse removes 500 rows at most, and the next one goes on.
-func TestLaw4TheWorkOfAPulseIsBounded(t *testing.T) {
+// Law 4: a report removes 500 rows at most, and the next one goes on.
+func TestLaw11TheWorkOfAReportIsBounded(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		var rows []storage.RowPut
-		for i := range 2*pulse.SweepMost + 100 {
-			rows = append(rows, storage.RowPut{Key: pulse.KeyOf(time.Now().AddDate(0, -1, 0), "old", i), Data: []byte("{}")})
+		for i := range 2*catalog.SweepMost + 100 {
+			rows = append(rows, storage.RowPut{Key: catalog.KeyOf(time.Now().AddDate(0, -1, 0), "old", i), Data: []byte("{}")})
 		}
 		table, hour := s.Table("pulse"), time.Now().UTC().Format("15")
 		if err := table.PutRows(t.Context(), hour, rows); err != nil {
 			t.Fatal(err)
 		}
-		p := newWorld(t, s).publisher(t, s, pulse.Config{})
-		for _, want := range []int{pulse.SweepMost + 101, 102, 3, 4} {
+		p := newWorld(t, s).publisher(t, s, catalog.ReporterConfig{})
+		for _, want := range []int{catalog.SweepMost + 101, 102, 3, 4} {
 			p.Publish(t.Context())
 			n := 0
 			for _, err := range table.Query(t.Context(), hour, storage.RowRange{}) {
@@ -241,41 +241,41 @@ func TestLaw4TheWorkOfAPulseIsBounded(t *testing.T) {
 }
 
 // Law 5: a row is bounded, and keeps what matters most.
-func TestLaw5BoundsTheSize(t *testing.T) {
+func TestLaw12BoundsTheSize(t *testing.T) {
 	t.Parallel()
-	p := pulse.Pulse{Program: strings.Repeat("ä", 500), Worker: strings.Repeat("\x00", 500), Queues: map[string]pulse.Queue{}}
+	p := catalog.Report{Program: strings.Repeat("ä", 500), Worker: strings.Repeat("\x00", 500), Queues: map[string]catalog.QueueReport{}}
 	for i := range 2000 {
-		q := pulse.Queue{Done: int64(i), Kinds: map[channel.Kind]pulse.Kind{}}
-		q.Kinds["a.kind.of.it.v1"] = pulse.Kind{Done: int64(i)}
+		q := catalog.QueueReport{Done: int64(i), Kinds: map[channel.Kind]catalog.KindReport{}}
+		q.Kinds["a.kind.of.it.v1"] = catalog.KindReport{Done: int64(i)}
 		p.Queues[fmt.Sprintf("queue-%04d", i)] = q
 		if i%50 > 0 && i < 1999 {
 			continue
 		}
 		body, err := p.Encode()
-		if err != nil || len(body) > pulse.MaxRow {
+		if err != nil || len(body) > catalog.MaxRow {
 			t.Fatalf("%d queues: got %d bytes, %v", i, len(body), err)
 		}
 	}
 	s := worldtest.OpenStore(t, "")
 	p.Time = time.Now()
 	put(t, s, p, "a")
-	all := read(t, s)
+	all := readReports(t, s)
 	if len(all) != 1 || !all[0].Cut || all[0].Queues["queue-1999"].Done != 1999 || len(all[0].Queues) < 500 || !strings.HasSuffix(all[0].Program, "ä…") {
-		t.Errorf("got %d pulses", len(all))
+		t.Errorf("got %d reports", len(all))
 	}
 }
 
 // Off publishes nothing, and other settings that can't be right are refused.
-func TestSettings(t *testing.T) {
+func TestReporterConfig(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		w := newWorld(t, s)
-		stop := w.work(t, s, pulse.Config{Every: pulse.Off})
+		stop := w.work(t, s, catalog.ReporterConfig{Every: catalog.NoReports})
 		worldtest.Send(w.World, job{Name: "good"})
 		time.Sleep(3 * time.Hour)
 		stop()
-		worldtest.Want(t, "pulses", len(readAll(t, s)), 0)
+		worldtest.Want(t, "reports", len(readAll(t, s)), 0)
 		for _, every := range []time.Duration{-2, 1, 10*time.Second - 1, -time.Hour} {
-			if _, err := pulse.New(s, w.worker, pulse.Config{Every: every}); err == nil || !strings.Contains(err.Error(), "want at least 10s") {
+			if _, err := catalog.NewReporter(s, w.worker, catalog.ReporterConfig{Every: every}); err == nil || !strings.Contains(err.Error(), "want at least 10s") {
 				t.Errorf("%v: got error %v", every, err)
 			}
 		}
@@ -294,7 +294,7 @@ func TestCostOfAnIdleHour(t *testing.T) {
 			return do()
 		})
 		w := newWorld(t, s)
-		run(t, w.publisher(t, metered, pulse.Config{}).Run)
+		run(t, w.publisher(t, metered, catalog.ReporterConfig{}).Run)
 		run(t, w.worker.Run)
 		time.Sleep(30*time.Minute + time.Second)
 		for hour := range 3 {
@@ -311,8 +311,8 @@ func TestCostOfAnIdleHour(t *testing.T) {
 	})
 }
 
-// The same on Azurite: a pulse is one request, and old rows go in one more beside the listing.
-func TestOnAzurite(t *testing.T) {
+// The same on Azurite: a report is one request, and old rows go in one more beside the listing.
+func TestReportsOnAzurite(t *testing.T) {
 	t.Parallel()
 	s, err := azure.Open(t.Context(), azuretest.Place(t, azuretest.Launch, azure.Wipe))
 	if err != nil {
@@ -322,9 +322,9 @@ func TestOnAzurite(t *testing.T) {
 	w := newWorld(t, s)
 	for i := range 50 {
 		old := time.Now().AddDate(0, 0, -1-i%7)
-		putRaw(t, s, time.Now(), pulse.KeyOf(old.Add(-time.Minute), "old", i), []byte("{}"))
+		putRaw(t, s, time.Now(), catalog.KeyOf(old.Add(-time.Minute), "old", i), []byte("{}"))
 	}
-	p := w.publisher(t, s, pulse.Config{})
+	p := w.publisher(t, s, catalog.ReporterConfig{})
 	before := requests(s)
 	for range 3 {
 		p.Publish(t.Context())
@@ -335,10 +335,10 @@ func TestOnAzurite(t *testing.T) {
 			t.Errorf("%s: got %d requests, want %d; in all %v", op, got, want, after)
 		}
 	}
-	worldtest.Want(t, "pulses", len(read(t, s)), 3)
+	worldtest.Want(t, "reports", len(readReports(t, s)), 3)
 }
 
-// requests counts the requests of a store about pulses.
+// requests counts the requests of a store about reports.
 func requests(s *storage.Store) map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range s.Requests() {
