@@ -12,7 +12,7 @@ type alarms struct{ fold *fold }
 
 // take ends all that was to end by the alarm's time.
 func (a alarms) take(m Alarm) {
-	f, d, x := a.fold, a.fold.doc, scopes{a.fold}
+	f, d, x := a.fold, a.fold.doc, scopes(a)
 	if m.Purge {
 		retention{f}.purge(m)
 		return

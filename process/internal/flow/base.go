@@ -39,7 +39,7 @@ func (k baseStep) cancelAtWork() {
 	ev.Timeout = earliest(ev.Timeout, fold.now.Add(Grace))
 }
 
-func (k baseStep) undo() { undoing{k.s}.begin() }
+func (k baseStep) undo() { undoing(k).begin() }
 
 func (k baseStep) waitOn() { k.s.reopen() }
 

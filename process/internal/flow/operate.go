@@ -113,10 +113,10 @@ func (o operator) undoPart(m Act) {
 		return
 	case d.UndoFor == 0 && (d.Final == Completed || d.Keep):
 		d.UndoFor, d.Keep = m.Undo, false
-		scopes{o.fold}.giveUp(Undone, "undone with what it belongs to")
+		scopes(o).giveUp(Undone, "undone with what it belongs to")
 	default:
 		d.UndoFor, o.fold.touched = m.Undo, true
-		announcer{o.fold}.tellEnd(true)
+		announcer(o).tellEnd(true)
 	}
 }
 
@@ -287,7 +287,7 @@ func (o operator) rerun(m Act) {
 	d.Msg, d.Ended, d.Purge, d.Cancel, d.Final = "", time.Time{}, time.Time{}, nil, ""
 	d.By, d.Keep = time.Time{}, false
 	u := Unwind{Scope: n.Path, Then: unwindRerun}
-	scopes{o.fold}.cancelWhere(u.holds)
+	scopes(o).cancelWhere(u.holds)
 	d.Unwinds = append(d.Unwinds, u)
 }
 

@@ -86,7 +86,7 @@ func (o listener) early(m Signal) Early {
 // reply takes an event of the program: the answer to an Ask, or what a Wait waits for.
 func (o listener) reply(m Reply) {
 	if s, ok := o.fold.step(o.fold.doc.findRun(m.Path, m.Run)); ok && s.ev.Verb == Ask {
-		lost{o.fold}.found(s, string(m.Sort), nil)
+		lost(o).found(s, string(m.Sort), nil)
 		if a, ok := s.n.answer(m.Sort); ok {
 			askStep{baseStep{s}}.answer(a, m.Body)
 			return

@@ -28,7 +28,7 @@ func (p pages) add(items []jsontext.Value, share int) {
 	}
 	first := x.Items - len(items)
 	page := &Page{Items: items, First: first, AtOnce: max(1, n.AtOnce/share), Hold: hold}
-	parts{p.s}.start(i, Start{Part: p.s.fold.doc.Part, Page: page})
+	parts(p).start(i, Start{Part: p.s.fold.doc.Part, Page: page})
 }
 
 // listing is the result of an agent that lists items.
@@ -99,7 +99,7 @@ func (p pages) missed(m Done) error {
 	s, ev, x := p.s, p.s.ev, p.s.ev.Fan
 	ev.Failures = noteFailure(ev.Failures, Failure{N: m.Attempt, At: s.fold.now, Msg: shorten(m.Error)})
 	x.Misses++
-	delay, again := pace{p.s}.again(m, x.Misses)
+	delay, again := pace(p).again(m, x.Misses)
 	if !again {
 		return errors.New(m.Error)
 	}

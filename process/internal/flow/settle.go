@@ -6,14 +6,14 @@ type settler struct{ fold *fold }
 // settle sets the status, makes room in the document, sees to the next alarm, and says what the program, the parent,
 // the index and the trail are to know.
 func (s settler) settle() {
-	d, a := s.fold.doc, announcer{s.fold}
+	d, a := s.fold.doc, announcer(s)
 	if now := d.status(); now != d.Status {
 		d.Status, s.fold.moved = now, true
 		a.tellProgram()
 	}
 	s.compact()
-	shelf{s.fold}.put()
-	alarms{s.fold}.arm()
+	shelf(s).put()
+	alarms(s).arm()
 	a.tellStuck()
 	a.tellIndex()
 }

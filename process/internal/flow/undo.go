@@ -127,7 +127,7 @@ func (x undoing) answer(m Done) {
 		if u.Status.Final() || u.N != m.Undo || u.Item != nil && (m.Item == nil || *u.Item != *m.Item) {
 			continue
 		}
-		delay := pace{x.s}.delay(m, u.Attempt-u.Base)
+		delay := pace(x).delay(m, u.Attempt-u.Base)
 		switch {
 		case m.Outcome == OK:
 			x.end(u, Undone)
