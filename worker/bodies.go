@@ -77,7 +77,7 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 			return
 		}
 	}
-	if !m.ours(h.renewer.owned()) { // the body may be gone with the message
+	if !m.claim.ours(h.renewer.owned()) { // the body may be gone with the message
 		h.settler.lose(m)
 		return
 	}

@@ -62,7 +62,7 @@ func (s *settler) deleteHandled(ctx context.Context) {
 			return
 		}
 		for _, m := range batch {
-			receipts = append(receipts, m.claim().Receipt)
+			receipts = append(receipts, m.claim.settle())
 		}
 		s.deletes.receipts = receipts
 		s.delete(ctx, batch, receipts)

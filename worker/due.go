@@ -12,7 +12,7 @@ import (
 // postpone hands back a message that isn't due, unless it was cancelled. All its deliveries so far become hops, so that
 // none of them counts, not even one that ended with a worker.
 func (s *settler) postpone(ctx context.Context, m *message) {
-	if s.cancelled(ctx, m) || !m.end() {
+	if s.cancelled(ctx, m) || !m.claim.end() {
 		return
 	}
 	e := m.history()
@@ -31,13 +31,13 @@ func (s *settler) cancelled(ctx context.Context, m *message) bool {
 		return true
 	case tombstone == nil:
 		return false
-	case !m.end():
+	case !m.claim.end():
 		return true
 	}
 	defer s.released(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	switch err := s.q.Delete(ctx, []storage.Receipt{m.claim().Receipt}); {
+	switch err := s.q.Delete(ctx, []storage.Receipt{m.claim.settle()}); {
 	case isStale(err): // another worker has it, and finds the tombstone
 		s.stats.lost.Inc()
 	case err != nil:

@@ -156,8 +156,8 @@ func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, ma
 		}
 	}
 	err = poison.Put(ctx, s.store, &m.envelope, *e, func(ctx context.Context) (storage.Claim, error) {
-		err := m.prove(ctx, s.q, 2*outcomeTime) // ours for longer than ctx lasts
-		return m.claim(), err
+		err := m.claim.prove(ctx, s.q, 2*outcomeTime) // ours for longer than ctx lasts
+		return storage.Claim{Queue: m.queue, Receipt: m.claim.settle()}, err
 	}, packed.Sends...)
 	refused := isRefused(err)
 	if refused || isStale(err) { // nothing was sent

@@ -118,7 +118,7 @@ func (h *hand) take(b inbox.Batch) []*message {
 	now := time.Now()
 	ms := make([]*message, len(b.Deliveries))
 	for i, d := range b.Deliveries {
-		ms[i] = &message{queue: h.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: b.Since, received: now, calls: newCallLock(), receipt: d.Receipt, owned: b.Since}
+		ms[i] = &message{queue: h.queue, body: d.Body, deliveries: d.Deliveries, sentAt: d.SentAt, asked: b.Since, received: now, claim: newClaim(d.Receipt, b.Since)}
 	}
 	lower := 0
 	for _, m := range ms {
@@ -201,7 +201,7 @@ func (h *hand) keepApart(ctx context.Context, ms []*message) {
 			// One suspect comes after the other, but not again and again while one takes long.
 			delay := max(inbox.FirstLook, min(since, retryMost))
 			each(ms[i:], func(m *message) {
-				if m.end() {
+				if m.claim.end() {
 					h.settler.handBack(ctx, m, delay, nil)
 				}
 			})
@@ -343,7 +343,7 @@ func (h *hand) abandon() error {
 	h.mu.Lock()
 	stuck := slices.Collect(maps.Keys(h.inHand))
 	h.mu.Unlock()
-	stuck = slices.DeleteFunc(stuck, func(m *message) bool { return !m.end() })
+	stuck = slices.DeleteFunc(stuck, func(m *message) bool { return !m.claim.end() })
 	if len(stuck) == 0 {
 		return nil
 	}

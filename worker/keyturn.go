@@ -27,7 +27,7 @@ func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message)
 	r := round{hand: h, of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{}}
 	ds := make([]*handlers.Delivery, 0, len(batch))
 	for _, m := range batch {
-		if !m.ours(h.renewer.owned()) {
+		if !m.claim.ours(h.renewer.owned()) {
 			h.settler.lose(m)
 			continue
 		}
@@ -105,23 +105,23 @@ func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ou
 func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
 	if m.bad != nil {
 		m.beginSpan(&r.setup, time.Now())
-		return r.turn.Handle(ctx, m.delivery, nil), m.ours(r.renewer.owned())
+		return r.turn.Handle(ctx, m.delivery, nil), m.claim.ours(r.renewer.owned())
 	}
-	own, ours := m.start(ctx, r.renewer.owned())
+	own, ours := m.claim.start(ctx, r.renewer.owned())
 	if !ours {
 		return o, false
 	}
 	began := r.started(m)
 	o = r.turn.Handle(own, m.delivery, nil)
 	r.ended(began, []handlers.Outcome{o})
-	m.own.End(nil)
+	m.claim.own.End(nil)
 	return o, true
 }
 
 // judge tells what the settler will make of the error of a message's handler: whether the message goes to the poison
 // queue, and else when it comes again.
 func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool, after time.Duration) {
-	if err == nil || !isUnknown(err) && (context.Cause(ctx) == ErrDraining || m.dropped()) {
+	if err == nil || !isUnknown(err) && (context.Cause(ctx) == ErrDraining || m.claim.isLost()) {
 		return false, 0
 	}
 	v, e := handlers.Judge(err), m.envelope

@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -48,22 +47,8 @@ type message struct {
 	written          *channel.Envelope            // see history
 	span             atomic.Pointer[tracing.Span] // of the delivery; nil: none, or it hasn't begun
 
-	calls    callLock // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
-	receipt  storage.Receipt
-	owned    time.Time    // start of the last call that gave us the message
-	settling bool         // its end is being recorded: no renewal
-	over     bool         // a caller has undertaken to record its end
-	lost     bool         // another worker has it, or may have it
-	own      *right.Right // the handler's context; nil before it has begun
+	claim claim // whose the message is
 }
-
-// callLock is a mutex that may be held during a request. It is a channel so that waiting for it counts as waiting for a
-// request: in virtual time, waiting for a sync.Mutex stops the clock.
-type callLock chan struct{}
-
-func newCallLock() callLock { return make(callLock, 1) }
-func (l callLock) lock()    { l <- struct{}{} }
-func (l callLock) unlock()  { <-l }
 
 // discardForgedHistory discards a history that these deliveries can't have. Another program wrote it, and it would
 // let the message come back for ever.
@@ -118,98 +103,4 @@ func (m *message) trace(ctx context.Context, log *slog.Logger, event string) {
 	}
 	log.LogAttrs(ctx, slog.LevelDebug, event, slog.String("id", m.envelope.ID), slog.Int("deliveries", m.deliveries),
 		slog.Time("sent", m.sentAt), slog.Time("made", m.envelope.Time))
-}
-
-// claim stops renewal and returns the claim with the newest receipt.
-func (m *message) claim() storage.Claim {
-	m.calls.lock()
-	defer m.calls.unlock()
-	m.settling = true
-	return storage.Claim{Queue: m.queue, Receipt: m.receipt}
-}
-
-// prove stops renewal and makes sure that the message is ours, for the visibility, from now.
-func (m *message) prove(ctx context.Context, q *storage.Queue, visibility time.Duration) error {
-	began := time.Now()
-	receipt, err := q.Extend(ctx, m.claim().Receipt, visibility)
-	if err != nil {
-		return err
-	}
-	m.calls.lock()
-	defer m.calls.unlock()
-	m.receipt, m.owned = receipt, began
-	return nil
-}
-
-// resumeRenewal lets renewal go on after claim, where the message was not deleted.
-func (m *message) resumeRenewal() {
-	m.calls.lock()
-	defer m.calls.unlock()
-	m.settling = false
-}
-
-// end reports whether the caller is the one to record the message's end. A handler that would not stop may return after
-// its message was handed back.
-func (m *message) end() bool {
-	m.calls.lock()
-	defer m.calls.unlock()
-	first := !m.over
-	m.over = true
-	return first
-}
-
-// dropped reports that the message has been given up.
-func (m *message) dropped() bool {
-	m.calls.lock()
-	defer m.calls.unlock()
-	return m.lost
-}
-
-// start gives a handler its context, which ends with the message's ownership. It refuses a message that is lost.
-func (m *message) start(ctx context.Context, limit time.Duration) (context.Context, bool) {
-	m.calls.lock()
-	defer m.calls.unlock()
-	if m.lost || time.Since(m.owned) >= limit {
-		return nil, false
-	}
-	m.own = right.Watched(ctx, m.owned.Add(limit), func(own *right.Right) { own.End(ErrOwnershipLost) })
-	return m.own, true
-}
-
-// ours reports that no other worker can have the message yet.
-func (m *message) ours(limit time.Duration) bool {
-	m.calls.lock()
-	defer m.calls.unlock()
-	return !m.lost && time.Since(m.owned) < limit
-}
-
-// drop gives the message up: another worker has it, or may have it.
-func (m *message) drop() {
-	m.lost = true
-	if m.own != nil {
-		m.own.End(ErrOwnershipLost)
-	}
-}
-
-// renew extends the visibility if it is due. It reports whether the message has just been lost.
-func (m *message) renew(ctx context.Context, q *storage.Queue, visibility, due, limit time.Duration) (lost bool, err error) {
-	m.calls.lock()
-	defer m.calls.unlock()
-	if m.settling || m.lost || time.Since(m.owned) < due {
-		return false, nil
-	}
-	began := time.Now()
-	// The timeout is so short that a store that hangs leaves time for another try.
-	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))
-	defer cancel()
-	receipt, err := q.Extend(ctx, m.receipt, visibility)
-	switch {
-	case err == nil && (m.own == nil || m.own.Prove(began.Add(limit))):
-		m.receipt, m.owned = receipt, began
-		return false, nil
-	case err == nil, isStale(err) || time.Since(m.owned) >= limit:
-		m.drop()
-		return true, err
-	}
-	return false, err
 }

@@ -30,7 +30,7 @@ func (r *renewer) old(m *message, now time.Time) bool { return now.Sub(m.asked) 
 func (r *renewer) renew(ctx context.Context, ms []*message, now time.Time) {
 	each(ms, func(m *message) {
 		r.reportStuck(ctx, m, now)
-		lost, err := m.renew(ctx, r.q, r.cfg.Visibility, r.cfg.Visibility/3, r.owned())
+		lost, err := m.claim.renew(ctx, r.q, r.cfg.Visibility, r.cfg.Visibility/3, r.owned())
 		switch {
 		case lost:
 			r.stats.lost.Inc()

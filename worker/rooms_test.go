@@ -129,7 +129,7 @@ func TestSettlerAlone(t *testing.T) {
 		}
 		batch := g.receive()
 		for _, d := range batch.Deliveries {
-			m := &message{queue: g.queue, body: d.Body, deliveries: d.Deliveries, calls: newCallLock(), receipt: d.Receipt, owned: batch.Since}
+			m := &message{queue: g.queue, body: d.Body, deliveries: d.Deliveries, claim: newClaim(d.Receipt, batch.Since)}
 			var err error
 			if m.envelope, err = wire.Decode(d.Body); err != nil {
 				t.Fatal(err)

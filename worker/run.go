@@ -137,7 +137,7 @@ func (h *hand) route(m *message) *group {
 
 // runOne runs the handler of a message that has no group.
 func (h *hand) runOne(ctx context.Context, m *message) {
-	ctx, ok := m.start(ctx, h.renewer.owned())
+	ctx, ok := m.claim.start(ctx, h.renewer.owned())
 	if !ok {
 		h.settler.lose(m)
 		return
@@ -145,7 +145,7 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 	began := h.started(m)
 	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, committing(h.settler, m))
 	h.ended(began, outcomes)
-	m.own.End(nil)
+	m.claim.own.End(nil)
 	h.settler.conclude(ctx, m, outcomes[0])
 }
 
@@ -172,7 +172,7 @@ func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
 	ds := make([]*handlers.Delivery, 0, len(batch))
 	var began time.Time
 	for _, m := range batch {
-		if !m.ours(h.renewer.owned()) {
+		if !m.claim.ours(h.renewer.owned()) {
 			h.settler.lose(m)
 			continue
 		}

@@ -41,12 +41,12 @@ func newSettler(base context.Context, with setup, hangs *hung, released func(m *
 // deleted.
 func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, ends []int) (storage.ETag, []handlers.Ended, error) {
 	for _, i := range ends {
-		work.Delete = append(work.Delete, ms[i].claim())
+		work.Delete = append(work.Delete, storage.Claim{Queue: ms[i].queue, Receipt: ms[i].claim.settle()})
 	}
 	done, err := s.store.Commit(ctx, work)
 	if err != nil {
 		for _, i := range ends {
-			ms[i].resumeRenewal()
+			ms[i].claim.resume()
 		}
 		return "", nil, err
 	}
@@ -62,7 +62,7 @@ func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, 
 
 // conclude ends a delivery by the outcome of its handling.
 func (s *settler) conclude(ctx context.Context, m *message, o handlers.Outcome) {
-	if !m.end() {
+	if !m.claim.end() {
 		return
 	}
 	switch {
@@ -93,7 +93,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop
 		return
 	}
-	if m.dropped() && !isUnknown(err) { // else it goes to the poison queue if nobody else has it
+	if m.claim.isLost() && !isUnknown(err) { // else it goes to the poison queue if nobody else has it
 		s.report.logCutOff(ctx, m, ErrOwnershipLost, err)
 		s.released(m) // the handler may have failed because of that; the worker that has the message now decides
 		return
@@ -194,7 +194,7 @@ func (s *settler) retryDelay(ctx context.Context, failed int, id string) (d time
 
 // giveBack hands back a message that was not handled, because the worker stops or too many handlers hang.
 func (s *settler) giveBack(ctx context.Context, m *message) {
-	if m.end() {
+	if m.claim.end() {
 		s.handBack(ctx, m, 0, nil)
 	}
 }
@@ -224,7 +224,7 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 	if e.DataRef != "" {
 		e.Data = nil
 	}
-	receipt := m.claim().Receipt
+	receipt := m.claim.settle()
 	body, err := e.Encode()
 	if err == nil {
 		err = s.q.Rewrite(ctx, receipt, body, delay)

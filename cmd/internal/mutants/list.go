@@ -251,19 +251,19 @@ func promises() []mutant {
 		},
 		{
 			name: "a handler runs on when its message may be in other hands",
-			file: "worker/message.go",
-			old:  "		m.own.End(ErrOwnershipLost)\n",
+			file: "worker/claim.go",
+			old:  "		c.own.End(ErrOwnershipLost)\n",
 			new:  "		_ = ErrOwnershipLost\n",
 			by:   "worker", // the effects stay right, which is all that the auditor looks at
 			test: "TestLostIsNotRenewed",
 		},
 		{
 			name: "a message is renewed when it may be in other hands",
-			file: "worker/message.go",
-			old: "	if m.settling || m.lost || time.Since(m.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
+			file: "worker/claim.go",
+			old: "	if c.settling || c.lost || time.Since(c.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
 				"	// The timeout is so short that a store that hangs leaves time for another try.\n" +
-				"	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(m.owned), visibility/6))\n",
-			new: "	if m.settling || time.Since(m.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
+				"	ctx, cancel := context.WithTimeout(ctx, min(limit-began.Sub(c.owned), visibility/6))\n",
+			new: "	if c.settling || time.Since(c.owned) < due {\n		return false, nil\n	}\n	began := time.Now()\n" +
 				"	ctx, cancel := context.WithTimeout(ctx, visibility/6)\n",
 			by:   "worker", // likewise
 			test: "TestLostIsNotRenewed",

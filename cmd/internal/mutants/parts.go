@@ -270,7 +270,7 @@ func parts() []mutant {
 		{
 			name: "messages are not renewed after a commit that failed",
 			file: "worker/settle.go",
-			old:  "			ms[i].resumeRenewal()\n",
+			old:  "			ms[i].claim.resume()\n",
 			new:  "			_ = ms[i]\n",
 			by:   "worker",
 			test: "TestRenewalAfterALostRace",
