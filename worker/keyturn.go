@@ -10,9 +10,15 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 )
 
-// round is the messages of a key that run in one turn.
+// A round is the messages of a key that run in one turn.
 type round struct {
-	*hand
+	setup
+	settler *settler
+	owned   time.Duration // since the last proof: so long nobody else can have a message
+	idle    func() bool   // no more handlers may begin
+	started func(*message) time.Time
+	ended   func(began time.Time, outcomes []handlers.Outcome)
+
 	turn     *handlers.Turn
 	of       map[*handlers.Delivery]*message
 	outcomes map[*message]handlers.Outcome
@@ -23,12 +29,11 @@ type round struct {
 // that are left when the turn has taken long enough. The deliveries end after the turn is written: a process that dies
 // before that repeats them, and none is forgotten that the next one waits for, or that halts its key. A message that
 // failed before its handler takes its turn, too, and fails in it.
-func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message) (left []*message) {
-	r := round{hand: h, of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{}}
+func (r *round) takeTurn(ctx context.Context, id handlers.Group, batch []*message) (left []*message) {
 	ds := make([]*handlers.Delivery, 0, len(batch))
 	for _, m := range batch {
-		if !m.claim.ours(h.renewer.owned()) {
-			h.settler.lose(m)
+		if !m.claim.ours(r.owned) {
+			r.settler.lose(m)
 			continue
 		}
 		m.delivery.Arrived, m.delivery.Came = later(m.sentAt, m.envelope.Due), m.deliveries
@@ -45,7 +50,7 @@ func takeTurn(ctx context.Context, h *hand, id handlers.Group, batch []*message)
 			r.outcomes[m] = handlers.Outcome{Err: err}
 		}
 	}
-	each(slices.Collect(maps.Keys(r.outcomes)), func(m *message) { h.settler.conclude(ctx, m, r.outcomes[m]) })
+	each(slices.Collect(maps.Keys(r.outcomes)), func(m *message) { r.settler.conclude(ctx, m, r.outcomes[m]) })
 	return left
 }
 
@@ -105,9 +110,9 @@ func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ou
 func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
 	if m.bad != nil {
 		m.beginSpan(&r.setup, time.Now())
-		return r.turn.Handle(ctx, m.delivery, nil), m.claim.ours(r.renewer.owned())
+		return r.turn.Handle(ctx, m.delivery, nil), m.claim.ours(r.owned)
 	}
-	own, ours := m.claim.start(ctx, r.renewer.owned())
+	own, ours := m.claim.start(ctx, r.owned)
 	if !ours {
 		return o, false
 	}

@@ -157,13 +157,21 @@ func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 	case idle:
 		each(batch, func(m *message) { h.settler.giveBack(ctx, m) })
 	case g.id.TakesTurns():
-		h.groups.putBack(g, takeTurn(ctx, h, g.id, batch))
+		h.groups.putBack(g, h.round().takeTurn(ctx, g.id, batch))
 	default:
 		h.fold(ctx, g.id, batch)
 	}
 	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies
 	if h.groups.more(g) {
 		h.crew.push(task{g: g})
+	}
+}
+
+// round returns an empty round of a key.
+func (h *hand) round() *round {
+	return &round{
+		setup: h.setup, settler: h.settler, owned: h.renewer.owned(), idle: h.idle, started: h.started, ended: h.ended,
+		of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{},
 	}
 }
 
