@@ -25,20 +25,20 @@ const (
 
 var errStopped = errors.New("the time to drain the spool is over")
 
-// Run forwards what is in the spool until ctx ends. Then it goes on for Config.Drain, as long as the store takes
+// Run forwards what is in the spool until ctx ends. Then it goes on for 5 seconds, as long as the store takes
 // something, and returns nil.
 func (s *Spool) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() {
-		time.AfterFunc(s.cfg.Drain, func() { cancel(errStopped) })
+		time.AfterFunc(drainTime, func() { cancel(errStopped) })
 	})()
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
 		s.watch(ctx)
 	}()
-	f := &forwarder{Spool: s, limit: s.cfg.Try, mayReport: true, failures: map[string]int{}}
+	f := &forwarder{Spool: s, limit: storeTime, mayReport: true, failures: map[string]int{}}
 	f.run(ctx, work)
 	<-watched
 	s.cfg.Logger.InfoContext(ctx, "the spool stops", "spool", s.path, "messages", s.Waiting())
@@ -49,7 +49,7 @@ func (s *Spool) Run(ctx context.Context) error {
 type forwarder struct {
 	*Spool
 	doomed []*entry      // forwarded, and not out of the file yet
-	limit  time.Duration // of the next try: it begins with Config.Try and grows, so that an absence shows early
+	limit  time.Duration // of the next try: it begins with storeTime and grows, so that an absence shows early
 
 	failures map[string]int // by lane: the number of its last failure; none once it has sent anything
 	failure  int            // the number of the last one
@@ -71,7 +71,7 @@ func (s *forwarder) run(ctx, work context.Context) {
 			return
 		case err == nil:
 			s.rest(ctx, asideFor, s.wake) // a ring during the pass counts
-			pause, s.limit, reminded = firstPause, s.cfg.Try, time.Now()
+			pause, s.limit, reminded = firstPause, storeTime, time.Now()
 		case !stopping:
 			if time.Since(reminded) > remindEvery {
 				reminded = time.Now()

@@ -63,7 +63,7 @@ func (s *forwarder) report(ctx context.Context) {
 	if !st.Away.IsZero() || clear && !s.mayReport || !clear && fault == s.fault && time.Since(s.reported) < reportEvery {
 		return
 	}
-	limited, cancel := storecall.Limit(ctx, s.cfg.Try)
+	limited, cancel := storecall.Limit(ctx, storeTime)
 	defer cancel()
 	host, err := os.Hostname()
 	if err != nil {

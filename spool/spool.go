@@ -28,13 +28,6 @@ type Config struct {
 	// judged 30 days after its ID was made. Defaults to a day.
 	MaxAge time.Duration
 
-	// Try is how long Send tries the store before it keeps the messages. Send waits as long for the file then, 2 to 10
-	// seconds. Defaults to 2 seconds.
-	Try time.Duration
-
-	// Drain is how long Run goes on sending after its context has ended. Defaults to 5 seconds.
-	Drain time.Duration
-
 	// Logger gets the beginning and the end of an outage, and what was set aside. Defaults to slog.Default().
 	Logger *slog.Logger
 
@@ -45,16 +38,17 @@ type Config struct {
 
 const (
 	defaultBytes = 256 << 20
-	defaultTry   = 2 * time.Second
 	mostAge      = 7 * 24 * time.Hour
+	storeTime    = 2 * time.Second  // how long Send tries the store before it keeps the messages
+	drainTime    = 5 * time.Second  // how long Run goes on sending after its context has ended
 	localTime    = 10 * time.Second // bounds a call of the file
 )
 
 // check reports all faults, and fills in what is not set.
 func (c *Config) check() error {
 	var faults []error
-	if c.MaxBytes < 0 || c.MaxAge < 0 || c.Try < 0 || c.Drain < 0 {
-		faults = append(faults, fmt.Errorf("%w: MaxBytes is %d, MaxAge %v, Try %v, Drain %v; want none of them negative", storage.ErrInvalid, c.MaxBytes, c.MaxAge, c.Try, c.Drain))
+	if c.MaxBytes < 0 || c.MaxAge < 0 {
+		faults = append(faults, fmt.Errorf("%w: MaxBytes is %d, MaxAge %v; want none of them negative", storage.ErrInvalid, c.MaxBytes, c.MaxAge))
 	}
 	if c.MaxAge > mostAge {
 		faults = append(faults, fmt.Errorf("%w: MaxAge is %v; want at most %v", storage.ErrInvalid, c.MaxAge, mostAge))
@@ -65,12 +59,6 @@ func (c *Config) check() error {
 	if c.MaxAge == 0 {
 		c.MaxAge = 24 * time.Hour
 	}
-	if c.Try == 0 {
-		c.Try = defaultTry
-	}
-	if c.Drain == 0 {
-		c.Drain = 5 * time.Second
-	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -79,8 +67,8 @@ func (c *Config) check() error {
 
 // writeTime is how long a Send waits for its write to the file, which another tool may have locked: as long as for the
 // store, and a second more for each 8 MiB, within localTime.
-func (c *Config) writeTime(size int) time.Duration {
-	return min(max(c.Try, defaultTry)+time.Duration(size>>23)*time.Second, localTime)
+func writeTime(size int) time.Duration {
+	return min(storeTime+time.Duration(size>>23)*time.Second, localTime)
 }
 
 // A Spool is an open file. All methods may be called concurrently, Run once.
@@ -151,7 +139,7 @@ func Open(ctx context.Context, path string, channels *channel.Channels, cfg Conf
 func open(ctx context.Context, file string, channels *channel.Channels, local *storage.Store, cfg Config) (*Spool, error) {
 	s := &Spool{
 		cfg: cfg, path: file, channels: channels, outbox: channels.Outbox(), local: local, blobs: local.Blobs(container),
-		noAnswer: fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, cfg.Try),
+		noAnswer: fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, storeTime),
 		remarks:  remarks{local, file, cfg.Logger},
 		index:    index{lanes: map[string][]*entry{}, doubtful: make(chan struct{}, 1)}, wake: make(chan struct{}, 1),
 	}
@@ -231,7 +219,7 @@ func (s *Spool) Send(ctx context.Context, envelopes []wire.Envelope, try func(ct
 
 // attempt tries the store for a while.
 func (s *Spool) attempt(ctx context.Context, try func(ctx context.Context) error) error {
-	most := s.cfg.Try
+	most := storeTime
 	if end, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(end)/2) // the rest is for the file
 	}
@@ -273,7 +261,7 @@ func (s *Spool) keep(ctx context.Context, envelopes []wire.Envelope) error {
 	if !s.reserve(e, s.cfg.MaxBytes) {
 		return errFull
 	}
-	limited, cancel := storecall.Limit(ctx, s.cfg.writeTime(len(body)))
+	limited, cancel := storecall.Limit(ctx, writeTime(len(body)))
 	defer cancel()
 	if _, err := s.blobs.Put(limited, e.key(), body, storage.Condition{IfAbsent: true}); err != nil {
 		s.disown(e, err)
