@@ -12,9 +12,6 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 )
 
-// container is the one container of the file. Each of its blobs has the envelopes of one Send.
-const container = "spool"
-
 // An entry is one Send in the file. Its key is SEQUENCE.LANE.MESSAGES, so that a listing tells all that must be known
 // of it, oldest first.
 type entry struct {

@@ -146,7 +146,7 @@ func crashAt(t *testing.T, w *world, place string, n int64, moment storagetest.M
 	}
 	var accepted []string
 	local := w.openLocal()
-	if s, err := open(t.Context(), w.path, w.channels, over(local), Config{MaxBytes: defaultBytes, MaxAge: time.Hour, Logger: slog.New(slog.DiscardHandler)}); err == nil {
+	if s, err := w.open(over(local), Config{MaxBytes: defaultBytes, MaxAge: time.Hour, Logger: slog.New(slog.DiscardHandler)}); err == nil {
 		w.use(s, local.Close)
 		w.mood.Store(away)
 		for i := range 5 {
@@ -190,7 +190,7 @@ func TestLaw7OpenRefuses(t *testing.T) {
 	newer := filepath.Join(dir, "newer")
 	other, err := Open(t.Context(), newer, c, Config{})
 	if err == nil {
-		_, err = other.blobs.Put(t.Context(), "something else", nil, storage.Condition{})
+		_, err = other.file.blobs.Put(t.Context(), "something else", nil, storage.Condition{})
 	}
 	if err == nil {
 		err = other.Close()
