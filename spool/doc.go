@@ -65,4 +65,21 @@
 //     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
 //     takes nothing and forwards nothing. The lock file follows no link, and belongs to the owner of the spool's file.
 //     The file of a store is no spool, nor a spool a store.
+//
+// # Files
+//
+// Each file decides one thing. Calls between these files go down the list, never up.
+//
+//	spool.go    what a program sees: Config, Open, Run, Close, State
+//	send.go     when a message is taken into the spool
+//	forward.go  when Run tries again, which queues it tries first, and which entry it sets aside or passes over
+//	report.go   what the store is told; metrics.go has what is counted
+//	health.go   what happens with a file that is removed, full or another program's, until it can be used
+//	store.go    whether the store is known to be away
+//	operate.go  what operators do: Look, List, Discard, Release
+//	index.go    room, and what becomes of a write or deletion that fails; the index keeps memory and file in agreement
+//	order.go    the order within a queue; aside.go has when an entry that was set aside is tried again
+//	file.go     how the file is opened, written, read and deleted from; entry.go has the form of an entry
+//	remarks.go  what the file says about entries: why one was set aside, who has discarded one
+//	owner.go    which program's messages the file keeps; lock.go has which program may open the file
 package spool

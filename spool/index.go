@@ -31,8 +31,8 @@ var (
 	errFile    = errors.New("the file of the spool can't be read")
 )
 
-// An index knows what is in the file. An entry is written, read and deleted through the index, so that the room that
-// is taken and the order of those that wait agree with the file.
+// An index knows what is in the file. The index writes, reads and deletes the entries, so that the room that is taken
+// and the order of the entries that wait agree with the file.
 type index struct {
 	file     *file
 	maxBytes int64
@@ -103,7 +103,7 @@ func (x *index) write(ctx context.Context, e *entry, body []byte) error {
 }
 
 // disown notes that an entry, whose write has failed, must not be in the file. The write may have had its effect all
-// the same, so its room stays taken until release.
+// the same, so the room of the entry stays taken until release.
 func (x *index) disown(e *entry, why error) {
 	if errors.Is(why, storage.ErrExists) { // there is another entry under its key
 		x.release(e)
@@ -146,8 +146,8 @@ func (x *index) erase(ctx context.Context, all []*entry) (left []*entry, err err
 	return left, err
 }
 
-// release gives back the room of an entry that isn't in the file, once, and forgets it. It reports whether that was
-// still known.
+// release gives back the room of an entry that isn't in the file, and forgets the entry. It reports false for an entry
+// that was released before.
 func (x *index) release(e *entry) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -169,7 +169,8 @@ func (x *index) takeOut(e *entry) {
 	}
 }
 
-// read returns the envelopes of an entry. It forgets one that is no longer in the file, and sets a damaged one aside.
+// read returns the envelopes of an entry. With errNothing the entry is no longer in the file and is forgotten, or the
+// entry is damaged and is set aside. With errFile the file can't be read.
 func (x *index) read(ctx context.Context, e *entry) ([]wire.Envelope, error) {
 	limited, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()
@@ -189,8 +190,8 @@ func (x *index) read(ctx context.Context, e *entry) ([]wire.Envelope, error) {
 	return nil, fmt.Errorf("%w: %w", errFile, err)
 }
 
-// remove removes entries that the store has, and those whose removal has failed before. After a crash they are sent
-// again.
+// remove deletes entries that the store has, and entries whose deletion has failed before. After a crash before the
+// deletion, an entry is sent again.
 func (x *index) remove(ctx context.Context, sent []*entry) {
 	restored := x.take(sent)
 	x.sent, _ = x.erase(context.WithoutCancel(ctx), append(x.sent, sent...))
@@ -199,7 +200,7 @@ func (x *index) remove(ctx context.Context, sent []*entry) {
 	}
 }
 
-// take takes entries out of those that wait or were set aside, and returns the latter.
+// take takes entries out of those that wait or were set aside. It returns the entries that were set aside.
 func (x *index) take(entries []*entry) (restored []*entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
