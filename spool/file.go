@@ -73,8 +73,8 @@ func newFile(path string, local *storage.Store, log *slog.Logger) (*file, error)
 	return &file{path: path, log: log, local: local, blobs: local.Blobs(container), remarks: remarks{local, log}, opened: opened}, nil
 }
 
-// realPath returns the path of a file, which need not be there, without links. So the file has one lock, whatever names
-// lead to it.
+// realPath returns the path of a file, which need not be there, without links. So the file has one lock,
+// although several names may lead to the file.
 func realPath(path string) (string, error) {
 	if path == "" || strings.Contains(path, "?") { // it would begin the parameters of the driver
 		return "", fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
@@ -170,8 +170,8 @@ func writeTime(size int) time.Duration {
 	return min(storeTime+time.Duration(size>>23)*time.Second, localTime)
 }
 
-// write writes an entry. On nil the entry is durable. With storage.ErrExists there is another entry under its key; with
-// any other error the entry may be in the file all the same.
+// write writes an entry. On nil the entry is durable. storage.ErrExists means that the key has an entry already. After
+// any other error the write may have had its effect.
 func (f *file) write(ctx context.Context, e *entry, body []byte) error {
 	limited, cancel := storecall.Limit(ctx, writeTime(len(body)))
 	defer cancel()
@@ -189,7 +189,8 @@ func (f *file) read(ctx context.Context, e *entry) ([]wire.Envelope, error) {
 	return e.decode(b.Body)
 }
 
-// erase deletes entries. It returns those that aren't in the file any more, and the others with the error of one.
+// erase deletes entries. It returns the entries that aren't in the file any more, and the entries that may still be
+// there, with an error of one of their deletions.
 func (f *file) erase(ctx context.Context, all []*entry) (erased, left []*entry, err error) {
 	limited, cancel := storecall.Limit(ctx, localTime)
 	defer cancel()

@@ -80,8 +80,8 @@ func (f *forwarder) remind(ctx context.Context, err error) {
 	f.log.WarnContext(ctx, "messages wait in the spool", "messages", st.Waiting, "bytes", st.Bytes, "oldest", st.Oldest, "error", err)
 }
 
-// pass sends what waits. It returns an error if something still waits because the store, or a queue of it, is away. It
-// begins with the lanes that haven't failed lately: so among n lanes, one that works is found in n/mostLanes passes.
+// pass sends what waits. It returns an error if something still waits because the store or a queue is away. The lanes
+// that haven't failed lately come first: so among n lanes, a lane that works is found in n/mostLanes passes.
 func (f *forwarder) pass(ctx context.Context) error {
 	if err := f.health.hold(ctx, 0); err != nil {
 		return fmt.Errorf("%w: %w", errFile, err) // the program that has the file sends them
@@ -162,8 +162,9 @@ func (f *forwarder) forward(ctx context.Context, batch []*entry) (some bool, err
 	return some, nil
 }
 
-// passOver sets the first entry of a lane aside if it is to blame for a failure that says that the store is away. When
-// it has failed often enough, another one goes ahead of it, to show that. If that one fails too, the count begins anew.
+// passOver finds out whether the store is away, or the first entry of a lane makes it seem so. When the first entry has
+// failed often enough, an entry behind it goes ahead. If the store takes that entry, the first is to blame and is set
+// aside. If not, the count begins anew.
 func (f *forwarder) passOver(ctx context.Context, first *entry, why error) (sent bool, err error) {
 	other := f.index.behind(first)
 	if other == nil { // it holds up nobody
@@ -217,8 +218,8 @@ func (f *forwarder) send(ctx context.Context, entries []*entry) error {
 	return nil
 }
 
-// retryAside tries the entries that were set aside and are due, until the store seems to be away. Of the others it
-// learns whether they are still in the file.
+// retryAside tries the entries that were set aside and are due, until the store seems to be away. From then on it only
+// looks whether the entries are still in the file.
 func (f *forwarder) retryAside(ctx context.Context) {
 	away := false
 	for _, e := range f.index.dueAside() {

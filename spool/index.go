@@ -92,7 +92,7 @@ func (x *index) reserve(e *entry) error {
 	return nil
 }
 
-// write writes an entry that has its room. On nil the entry is durable, and waits.
+// write writes an entry for which reserve has taken room. On nil the entry is durable, and waits.
 func (x *index) write(ctx context.Context, e *entry, body []byte) error {
 	if err := x.file.write(ctx, e, body); err != nil {
 		x.disown(e, err)
@@ -123,8 +123,8 @@ func (x *index) inDoubt() []*entry {
 	return slices.Clone(x.doubt)
 }
 
-// resolve deletes from the file what must not be there. The file has the writes one after the other, so an entry that
-// its deletion doesn't find never comes.
+// resolve deletes from the file what must not be there. The file does writes and deletions one after the other. So when
+// the deletion of an entry finds nothing, the write of the entry won't come later.
 func (x *index) resolve(ctx context.Context) error {
 	for all := x.inDoubt(); len(all) > 0; all = x.inDoubt() {
 		if err := x.file.hold(); err != nil {
@@ -162,7 +162,7 @@ func (x *index) release(e *entry) bool {
 	return true
 }
 
-// takeOut takes an entry out of those that wait. x.mu is held.
+// takeOut takes an entry out of the order, if it waits. x.mu is held.
 func (x *index) takeOut(e *entry) {
 	if x.order.take(e) {
 		x.waits.Add(-e.messages)
@@ -251,7 +251,7 @@ func (x *index) behind(first *entry) *entry {
 	return x.order.behind(first)
 }
 
-// waiting returns those of some entries that still wait.
+// waiting leaves out entries that don't wait any more.
 func (x *index) waiting(entries []*entry) (left []*entry) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

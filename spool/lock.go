@@ -18,8 +18,8 @@ import (
 // ErrInUse says that another program has the file open as its spool.
 var ErrInUse = errors.New("the spool is in use by another program: give each its own file")
 
-// A lock keeps other programs from the file of a spool, by the file beside it. It goes with the process, whatever ends
-// that.
+// A lock keeps other programs from the file of a spool, by a lock on the file PATH-lock. The operating system ends the
+// lock with the process.
 type lock struct {
 	path string // of the spool's file
 
@@ -117,8 +117,8 @@ func lockAt(path string) (*os.File, error) {
 	return f, nil
 }
 
-// isGone reports that a path leads to another file than once, or to none. An error of another kind says nothing
-// about that.
+// isGone reports that a path leads to another file than before, or to no file. A path that can't be looked up for
+// another reason counts as unchanged.
 func isGone(path string, file os.FileInfo) bool {
 	there, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, file)

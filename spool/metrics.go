@@ -13,8 +13,8 @@ type metrics struct {
 	collectors []prometheus.Collector
 }
 
-// newMetrics registers the metrics of a spool, all or none, from its state, the messages it has kept and those it has
-// forwarded. Without a registerer there are none.
+// newMetrics registers the metrics of a spool, all or none: its state, and the numbers of messages that were kept and
+// forwarded. Without a registerer there are no metrics.
 func newMetrics(r prometheus.Registerer, state func() State, kept, forwarded func() int64) (*metrics, error) {
 	m := &metrics{registerer: r}
 	if r == nil {

@@ -101,9 +101,9 @@ func show(ctx context.Context, f *file, e *entry) (Entry, error) {
 	return shown, err
 }
 
-// Discard removes an entry for good: its messages are never sent. A program that has the file open finds that out at
-// its next try, and may have sent them at this moment. Its log, or that of the next one, tells by and why. Without such
-// an entry the error matches storage.ErrNotFound.
+// Discard removes an entry for good: its messages are never sent. A program that has the file open may be sending the
+// messages at this moment, and otherwise learns of the removal at its next try. The log of that program, or of the next
+// program that opens the file, tells by and why. Without such an entry the error matches storage.ErrNotFound.
 func Discard(ctx context.Context, path, id, by, why string) error {
 	seq, err := strconv.ParseUint(id, 10, 64)
 	if err != nil {
@@ -131,9 +131,9 @@ func Discard(ctx context.Context, path, id, by, why string) error {
 	return nil
 }
 
-// Release makes the file of a spool nobody's: the program that opens it next gets it with its messages. It is for a
-// program that has got another name, and for a store that has got another place. The error matches [ErrInUse] while a
-// program has the file open, and fs.ErrNotExist without a file.
+// Release makes the file of a spool nobody's: the next program that opens the file becomes the owner of the file and
+// its messages. Release a file after a program's name or the place of the store has changed. The error matches
+// [ErrInUse] while a program has the file open, and fs.ErrNotExist without a file.
 func Release(ctx context.Context, path string) error {
 	return withFile(ctx, path, func(f *file) error {
 		lock, err := lockFile(f.path)

@@ -39,8 +39,8 @@ func (o order) take(e *entry) bool {
 	return true
 }
 
-// head returns the first entry of the lane with the lowest number outside of some lanes, and among equals the oldest
-// one. Without numbers that is the oldest of all.
+// head returns the first entry of the lane with the lowest number, and among equals the oldest entry. The lanes in but
+// don't count. Without numbers head returns the oldest of all entries.
 func (o order) head(but map[string]bool, numbers map[string]int) (best *entry) {
 	for lane, all := range o {
 		if len(all) == 0 || but[lane] {

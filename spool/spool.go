@@ -28,8 +28,8 @@ type Config struct {
 	// Logger gets the beginning and the end of an outage, and what was set aside. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Metrics gets the metrics of the spool until Close, which begin with millrace_spool_: those of one spool at a time.
-	// Defaults to none.
+	// Metrics gets the metrics of the spool until Close, which begin with millrace_spool_: those of one spool at a
+	// time. Defaults to none.
 	Metrics prometheus.Registerer
 }
 
