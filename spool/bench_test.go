@@ -52,7 +52,7 @@ func BenchmarkSend(b *testing.B) {
 
 // BenchmarkUnneeded is what a spool that isn't needed adds to a Send.
 func BenchmarkUnneeded(b *testing.B) {
-	s := &Spool{cfg: Config{Try: defaultTry}}
+	s := &Spool{index: &index{}}
 	try := func(context.Context) error { return nil }
 	b.ReportAllocs()
 	for b.Loop() {

@@ -15,21 +15,21 @@
 //
 // # How it works
 //
-//	Send ──▶ the store, for at most Config.Try ──▶ nil
+//	Send ──▶ the store, for at most 2 seconds ──▶ nil
 //	  │            └─ it is away ──▶ the file, synced ──▶ nil, spooled
 //	  └─ messages wait already ────▶ the file, synced ──▶ nil, spooled
 //	Run  ──▶ the oldest in the file ──▶ the store ──▶ out of the file
 //
-// The store is away when a call ends with storage.ErrUnavailable or storage.ErrThrottled, or doesn't end within
-// Config.Try (or half the time that the caller has left). That includes a key that has expired and a role that is
+// The store is away when a call ends with storage.ErrUnavailable or storage.ErrThrottled, or doesn't end within 2
+// seconds (or half the time that the caller has left). That includes a key that has expired and a role that is
 // missing (401, 403): no message is at fault, and an operator mends it. Any other error says something about the
 // message or the program, and Send returns it. Send also returns the error when its caller has left.
 //
 // # Laws
 //
 //  1. Durable: when Send returns nil, every message is synced to the disk of the store or of the spool. Send takes no
-//     longer than Config.Try and a write to the disk. It waits for that as long, and a second more for each 8 MiB,
-//     within 2 and 10 seconds: the disk may hang, and another tool may have locked the file. While the store is known
+//     longer than 2 seconds and a write to the disk. It waits for the write as long, and a second more for each 8 MiB,
+//     at most 10 seconds: the disk may hang, and another tool may have locked the file. While the store is known
 //     to be away, Send doesn't try it unless the spool takes nothing; Run does.
 //  2. The same message: the file has the whole envelope. ID, time, due time, trace, correlation and content are those
 //     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID:
@@ -58,11 +58,28 @@
 //     deletes the entry, until the file answers. If it doesn't before Close, or the program is killed, the next start
 //     may send the messages. So an error, such as a 503 to a client, means that the outcome is unknown, as without a
 //     spool. Repeat the Send with the same IDs; package channel says who takes them once.
-//  8. At the stop, Run goes on for Config.Drain or until the store fails. The rest waits for the next start.
+//  8. At the stop, Run goes on for 5 seconds or until the store fails. The rest waits for the next start.
 //  9. A spool that isn't needed costs a Send a timer, and the file nothing.
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which
 //     store (storage.Props.Place). Another program or store doesn't get them until [Release]; an empty file changes
 //     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
 //     takes nothing and forwards nothing. The lock file follows no link, and belongs to the owner of the spool's file.
 //     The file of a store is no spool, nor a spool a store.
+//
+// # Files
+//
+// Each file decides one thing. Calls between these files go down the list, never up.
+//
+//	spool.go    what a program sees: Config, Open, Run, Close, State
+//	send.go     when a message is taken into the spool
+//	forward.go  when Run tries again, which queues it tries first, and which entry it sets aside or passes over
+//	report.go   what the store is told; metrics.go has what is counted
+//	health.go   what happens with a file that is removed, full or another program's, until it can be used
+//	store.go    whether the store is known to be away
+//	operate.go  what operators do: Look, List, Discard, Release
+//	index.go    room, and what becomes of a write or deletion that fails; the index keeps memory and file in agreement
+//	order.go    the order within a queue; aside.go has when an entry that was set aside is tried again
+//	file.go     how the file is opened, written, read and deleted from; entry.go has the form of an entry
+//	remarks.go  what the file says about entries: why one was set aside, who has discarded one
+//	owner.go    which program's messages the file keeps; lock.go has which program may open the file
 package spool

@@ -134,7 +134,7 @@ func TestLaw7AnotherEntryUnderTheSameKeyStays(t *testing.T) {
 		}
 		e, _ := parseKey(first)
 		e.seq++
-		if _, err := w.spool.blobs.Put(t.Context(), e.key(), []byte("another program's"), storage.Condition{}); err != nil {
+		if _, err := w.spool.file.blobs.Put(t.Context(), e.key(), []byte("another program's"), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		before := w.spool.State().Bytes
@@ -160,7 +160,7 @@ func TestLaw7DoubtsAreBounded(t *testing.T) {
 				t.Fatalf("send %d: got %v, want that too many writes are in doubt", n, err)
 			}
 		}
-		worldtest.Want(t, "doubts", len(w.spool.inDoubt()), mostDoubts)
+		worldtest.Want(t, "doubts", len(w.spool.index.inDoubt()), mostDoubts)
 		f.before.Store("")
 		f.after.Store("")
 		settle()
@@ -197,13 +197,13 @@ func TestLaw6DiscardOfAWaitingEntry(t *testing.T) {
 				if away := w.spool.Away() != nil; away != (left > 0) {
 					t.Errorf("the store is away: %v, while %d messages wait", away, left)
 				}
-				w.spool.mu.Lock()
-				for _, lane := range w.spool.lanes {
+				w.spool.index.mu.Lock()
+				for _, lane := range w.spool.index.order {
 					for _, e := range lane {
 						worldtest.Want(t, "blame", e.blamed, 0)
 					}
 				}
-				w.spool.mu.Unlock()
+				w.spool.index.mu.Unlock()
 				w.mood.Store(up)
 				settle()
 				worldtest.Want(t, "arrived", len(w.arrived(worldtest.Accounts)), left)

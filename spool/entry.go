@@ -12,11 +12,8 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 )
 
-// container is the one container of the file. Each of its blobs has the envelopes of one Send.
-const container = "spool"
-
-// An entry is one Send in the file. Its key is SEQUENCE.LANE.MESSAGES, so that a listing tells all that must be known
-// of it, oldest first.
+// An entry is one Send in the file. The key of an entry is SEQUENCE.LANE.MESSAGES, so that a listing has the oldest
+// entry first and the messages need not be read.
 type entry struct {
 	seq      uint64
 	lane     string // a digest of the queues
@@ -64,7 +61,7 @@ func encode(envelopes []wire.Envelope) ([]byte, error) {
 
 func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
-// decode returns the envelopes of an entry from its blob. All that can be wrong with it matches errDamaged.
+// decode returns the envelopes of an entry from its blob. The error matches errDamaged.
 func (e *entry) decode(b []byte) ([]wire.Envelope, error) {
 	if len(b) < len(magic)+4 || string(b[:len(magic)]) != magic || binary.BigEndian.Uint32(b[len(magic):]) != checksum(b[len(magic)+4:]) {
 		return nil, errDamaged

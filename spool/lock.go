@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,36 +13,13 @@ import (
 	"github.com/millrace-go/millrace/internal/flock"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
 // ErrInUse says that another program has the file open as its spool.
 var ErrInUse = errors.New("the spool is in use by another program: give each its own file")
 
-// realPath returns the path of a file, which need not be there, without links. So the file has one lock, whatever names
-// lead to it.
-func realPath(path string) (string, error) {
-	if path == "" || strings.Contains(path, "?") { // it would begin the parameters of the driver
-		return "", fmt.Errorf("spool: %w: path %s: want that of a file, without a question mark", storage.ErrInvalid, storage.Quote(path))
-	}
-	if _, err := sqlite.File("sqlite:" + path); err != nil {
-		return "", fmt.Errorf("spool: %w", err)
-	}
-	file, err := filepath.Abs(path)
-	if err != nil {
-		return "", fmt.Errorf("spool: %w: path %s: %w", storage.ErrInvalid, storage.Quote(path), err)
-	}
-	if real, err := filepath.EvalSymlinks(file); err == nil {
-		return real, nil
-	}
-	if folder, err := filepath.EvalSymlinks(filepath.Dir(file)); err == nil {
-		return filepath.Join(folder, filepath.Base(file)), nil
-	}
-	return file, nil
-}
-
-// A lock keeps other programs from the file of a spool, by the file beside it. It goes with the process, whatever ends
-// that.
+// A lock keeps other programs from the file of a spool, by a lock on the file PATH-lock. The operating system ends the
+// lock with the process.
 type lock struct {
 	path string // of the spool's file
 
@@ -137,4 +115,17 @@ func lockAt(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("%w: %w", storage.ErrUnavailable, err), f.Close())
 	}
 	return f, nil
+}
+
+// isGone reports that a path leads to another file than before, or to no file. A path that can't be looked up for
+// another reason counts as unchanged.
+func isGone(path string, file os.FileInfo) bool {
+	there, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(there, file)
+}
+
+// exists reports whether there is a file.
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }

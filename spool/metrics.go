@@ -7,10 +7,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// register registers the metrics, all or none, until Close.
-func (s *Spool) register(r prometheus.Registerer) error {
+// metrics are the registered metrics of a spool.
+type metrics struct {
+	registerer prometheus.Registerer
+	collectors []prometheus.Collector
+}
+
+// newMetrics registers the metrics of a spool, all or none: its state, and the numbers of messages that were kept and
+// forwarded. Without a registerer there are no metrics.
+func newMetrics(r prometheus.Registerer, state func() State, kept, forwarded func() int64) (*metrics, error) {
+	m := &metrics{registerer: r}
 	if r == nil {
-		return nil
+		return m, nil
 	}
 	var faults []error
 	register := func(c prometheus.Collector) {
@@ -18,11 +26,11 @@ func (s *Spool) register(r prometheus.Registerer) error {
 			faults = append(faults, fmt.Errorf("spool: metrics: is another spool open with the same registry? %w", err))
 			return
 		}
-		s.metrics = append(s.metrics, c)
+		m.collectors = append(m.collectors, c)
 	}
 	gauge := func(name, help string, value func(State) float64) {
 		register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
-			func() float64 { return value(s.State()) }))
+			func() float64 { return value(state()) }))
 	}
 	total := func(name, help string, value func() int64) {
 		register(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "millrace", Subsystem: "spool", Name: name, Help: help},
@@ -49,18 +57,18 @@ func (s *Spool) register(r prometheus.Registerer) error {
 		}
 		return 1
 	})
-	total("kept_total", "Messages that were kept in the spool.", s.kept.Load)
-	total("forwarded_total", "Messages of the spool that the store has taken.", s.forwarded.Load)
+	total("kept_total", "Messages that were kept in the spool.", kept)
+	total("forwarded_total", "Messages of the spool that the store has taken.", forwarded)
 	if faults != nil {
-		s.unregister()
-		return faults[0]
+		m.unregister()
+		return nil, faults[0]
 	}
-	return nil
+	return m, nil
 }
 
 // unregister ends the metrics.
-func (s *Spool) unregister() {
-	for _, c := range s.metrics {
-		s.cfg.Metrics.Unregister(c)
+func (m *metrics) unregister() {
+	for _, c := range m.collectors {
+		m.registerer.Unregister(c)
 	}
 }

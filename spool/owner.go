@@ -33,9 +33,9 @@ func (o owner) String() string {
 	return fmt.Sprintf("program %s for store %s", storage.Quote(o.Program), storage.Quote(o.Store))
 }
 
-// readOwner returns the owner of a file, or the zero owner if it has none.
-func readOwner(ctx context.Context, local *storage.Store) (o owner, err error) {
-	b, err := local.Blobs(owners).Get(ctx, ownerKey, "")
+// owner returns the owner of the file, or the zero owner if it has none.
+func (f *file) owner(ctx context.Context) (o owner, err error) {
+	b, err := f.local.Blobs(owners).Get(ctx, ownerKey, "")
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
 		return o, nil
@@ -48,27 +48,35 @@ func readOwner(ctx context.Context, local *storage.Store) (o owner, err error) {
 	return o, nil
 }
 
-// claim makes the file this program's. A file with another program's messages, or with those for another store, stays
-// as it is.
-func (s *Spool) claim(ctx context.Context) error {
-	mine := owner{s.outbox.Source, s.channels.Store().Props().Place}
-	its, err := readOwner(ctx, s.local)
+// claim makes the file a program's. A file in which messages of another program wait, or messages for another store,
+// stays as it is.
+func (f *file) claim(ctx context.Context, mine owner, waiting bool) error {
+	its, err := f.owner(ctx)
 	switch {
 	case err != nil:
 		return err
 	case its == mine:
 		return nil
-	case its != owner{} && !its.is(mine) && s.Waiting() > 0:
+	case its != owner{} && !its.is(mine) && waiting:
 		return fmt.Errorf("spool: %w: %s keeps messages of %s, and this is %s: give each program, and each store, its own file. "+
 			"Start the other one once more to have them sent. If its name or its store's place has changed, the verb spool release gives them to the program that opens the file next",
-			storage.ErrInvalid, storage.Quote(s.path), its, mine)
+			storage.ErrInvalid, storage.Quote(f.path), its, mine)
 	}
 	data, err := json.Marshal(mine)
 	if err == nil {
-		_, err = s.local.Blobs(owners).Put(ctx, ownerKey, data, storage.Condition{})
+		_, err = f.local.Blobs(owners).Put(ctx, ownerKey, data, storage.Condition{})
 	}
 	if err != nil {
 		return fmt.Errorf("spool: %w", err)
 	}
 	return nil
+}
+
+// disclaim makes the file nobody's.
+func (f *file) disclaim(ctx context.Context) error {
+	err := f.local.Blobs(owners).Delete(ctx, ownerKey, storage.Condition{})
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	return err
 }

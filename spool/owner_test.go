@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -130,7 +129,7 @@ func TestRelease(t *testing.T) {
 	if err := Release(t.Context(), file); !errors.Is(err, ErrInUse) {
 		t.Errorf("in use: got %v", err)
 	}
-	if _, err := s.local.Blobs(owners).Put(t.Context(), ownerKey, []byte("junk"), storage.Condition{}); err != nil {
+	if _, err := s.file.local.Blobs(owners).Put(t.Context(), ownerKey, []byte("junk"), storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -190,7 +189,7 @@ func TestLaw10ARemovedLockFile(t *testing.T) {
 						t.Errorf("keep: got %v, want that another program has the file", err)
 					}
 				}
-				if err := (&forwarder{Spool: first, limit: time.Second}).pass(t.Context()); !errors.Is(err, errFile) {
+				if err := first.newForwarder().pass(t.Context()); !errors.Is(err, errFile) {
 					t.Errorf("forward: got %v, want that another program has the file", err)
 				}
 				return

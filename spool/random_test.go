@@ -84,7 +84,7 @@ func (w *walk) audit() {
 		e, _ := parseKey(b.Key)
 		bytes, messages = bytes+b.Size, messages+e.messages
 	}
-	if st := w.spool.State(); st.Bytes != bytes || st.Waiting+st.Refused != messages || len(w.spool.inDoubt()) > 0 {
+	if st := w.spool.State(); st.Bytes != bytes || st.Waiting+st.Refused != messages || len(w.spool.index.inDoubt()) > 0 {
 		w.t.Errorf("got %+v; the file has %d bytes and %d messages; log:\n%s", st, bytes, messages, w.log)
 	}
 }

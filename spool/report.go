@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/storecall"
@@ -19,7 +19,6 @@ const reports = "spools"
 
 const (
 	reportEvery = time.Minute
-	mostReason  = 300 // bytes
 	mostReports = 1000
 )
 
@@ -52,47 +51,57 @@ func Reports(ctx context.Context, store *storage.Store) (all []Report, err error
 	return all, nil
 }
 
-// report publishes what is wrong although the store is there, at most once a minute, and removes the report when
-// nothing is. A failure to do so is made good later, or at the next start.
-func (s *forwarder) report(ctx context.Context) {
-	st, fault := s.State(), ""
-	if st.Failed != nil {
-		fault = shorten(st.Failed.Error())
-	}
-	clear := st.Waiting == 0 && st.Refused == 0 && fault == ""
-	if !st.Away.IsZero() || clear && !s.mayReport || !clear && fault == s.fault && time.Since(s.reported) < reportEvery {
-		return
-	}
-	limited, cancel := storecall.Limit(ctx, s.cfg.Try)
-	defer cancel()
+// A reporter publishes the report of one spool.
+type reporter struct {
+	table               *storage.Table
+	key                 string
+	program, host, path string
+	log                 *slog.Logger
+
+	reported  time.Time // when a report was published last
+	fault     string    // in it
+	mayReport bool      // there may be a report
+}
+
+func newReporter(table *storage.Table, program, path string, log *slog.Logger) *reporter {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "?"
 	}
-	digest := sha256.Sum256([]byte(host + "\x00" + s.path))
-	table, key := s.channels.Store().Table(reports), hex.EncodeToString(digest[:16])
+	digest := sha256.Sum256([]byte(host + "\x00" + path))
+	return &reporter{table: table, key: hex.EncodeToString(digest[:16]), program: program, host: host, path: path, log: log, mayReport: true}
+}
+
+// publish publishes what is wrong although the store is there, at most once a minute, and removes the report when
+// nothing is. A failure to do so is made good later, or at the next start.
+func (r *reporter) publish(ctx context.Context, st State) {
+	fault := ""
+	if st.Failed != nil {
+		fault = shorten(st.Failed.Error())
+	}
+	clear := st.Waiting == 0 && st.Refused == 0 && fault == ""
+	if !st.Away.IsZero() || clear && !r.mayReport || !clear && fault == r.fault && time.Since(r.reported) < reportEvery {
+		return
+	}
+	limited, cancel := storecall.Limit(ctx, storeTime)
+	defer cancel()
 	if clear {
-		if err := table.Delete(limited, reports, key, storage.Condition{}); err == nil || errors.Is(err, storage.ErrNotFound) {
-			s.mayReport, s.fault = false, ""
+		if err := r.table.Delete(limited, reports, r.key, storage.Condition{}); err == nil || errors.Is(err, storage.ErrNotFound) {
+			r.mayReport, r.fault = false, ""
 		}
 		return
 	}
-	r := Report{Program: s.outbox.Source, Host: host, File: s.path, Waiting: st.Waiting, Oldest: st.Oldest, Refused: st.Refused, Reason: shorten(st.Reason), Fault: fault, At: time.Now()}
-	data, err := json.Marshal(r)
+	data, err := json.Marshal(Report{
+		Program: r.program, Host: r.host, File: r.path, Waiting: st.Waiting, Oldest: st.Oldest,
+		Refused: st.Refused, Reason: shorten(st.Reason), Fault: fault, At: time.Now(),
+	})
 	if err == nil {
-		_, err = table.Put(limited, reports, key, data, storage.Condition{})
+		_, err = r.table.Put(limited, reports, r.key, data, storage.Condition{})
 	}
-	s.mayReport = true
+	r.mayReport = true
 	if err != nil { // the next pass tries again: the store may be about to come back
-		s.cfg.Logger.DebugContext(ctx, "the state of the spool can't be published", "spool", s.path, "error", err)
+		r.log.DebugContext(ctx, "the state of the spool can't be published", "error", err)
 		return
 	}
-	s.reported, s.fault = time.Now(), fault
-}
-
-func shorten(reason string) string {
-	if len(reason) > mostReason {
-		reason = strings.ToValidUTF8(reason[:mostReason], "") + "…"
-	}
-	return reason
+	r.reported, r.fault = time.Now(), fault
 }

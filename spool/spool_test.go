@@ -69,7 +69,7 @@ func (w *world) openedBlobs(t *testing.T) func(func(storage.BlobInfo, error) boo
 // Send is back within its budget, whatever the store does, and tries a store that is away no second time.
 func TestLaw1WithinTheBudget(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
-		w.start(Config{Try: 3 * time.Second}, nil)
+		w.start(Config{}, nil)
 		w.mood.Store(silent)
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -94,7 +94,7 @@ func TestLaw1WithinTheBudget(t *testing.T) {
 		w.mood.Store(silent)
 		began := time.Now()
 		w.keep(2, 3)
-		worldtest.Want(t, "time of a try", time.Since(began), 3*time.Second)
+		worldtest.Want(t, "time of a try", time.Since(began), 2*time.Second)
 	})
 }
 

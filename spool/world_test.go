@@ -121,11 +121,20 @@ func (w *world) start(cfg Config, over func(*storage.Store) *storage.Store) {
 	if over != nil {
 		seen = over(local)
 	}
-	s, err := open(w.t.Context(), w.path, w.channels, seen, cfg)
+	s, err := w.open(seen, cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.use(s, s.Close)
+}
+
+// open opens the spool in a file that is open as a store.
+func (w *world) open(local *storage.Store, cfg Config) (*Spool, error) {
+	f, err := newFile(w.path, local, cfg.Logger)
+	if err != nil {
+		return nil, err
+	}
+	return open(w.t.Context(), f, w.channels, cfg)
 }
 
 // use makes the program send through a spool, and runs it.

@@ -73,7 +73,7 @@ func TestLaw6ListTellsWhatWasSetAside(t *testing.T) {
 		w.start(Config{}, nil)
 		settle()
 		worldtest.Want(t, "entries afterwards", len(w.listed()), 0)
-		for b, err := range w.spool.local.Blobs(refusals).List(t.Context(), "") {
+		for b, err := range w.spool.file.local.Blobs(refusals).List(t.Context(), "") {
 			t.Errorf("a note is left: %v %v", b.Key, err)
 		}
 	})
@@ -120,8 +120,8 @@ func TestLaw6Discard(t *testing.T) {
 func TestLaw6ADiscardThatEndsHalfWay(t *testing.T) {
 	bubble(t, func(t *testing.T, w *world) {
 		w.refuse()
-		at, _ := parseKey(w.spool.aside[0].key())
-		if _, err := w.spool.local.Blobs(discards).Put(t.Context(), at.key(), []byte(`{"by":"ann"}`), storage.Condition{}); err != nil {
+		at, _ := parseKey(w.spool.index.aside[0].entry.key())
+		if _, err := w.spool.file.local.Blobs(discards).Put(t.Context(), at.key(), []byte(`{"by":"ann"}`), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.stop(); err != nil {
