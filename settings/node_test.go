@@ -6,7 +6,7 @@ import (
 )
 
 // Whatever a node runs and the document says, the node then runs the candidate in its stage, or the version in force.
-// What it can't run lets it go on with what was in force, never with what was rolled back.
+// A node that can't run the version in force may keep what it has, and never what was rolled back.
 func TestChoicesOfANode(t *testing.T) {
 	t.Parallel()
 	const id = "a"
