@@ -118,7 +118,8 @@ func TestARepairIsRepeated(t *testing.T) {
 			t.Parallel()
 			virtual(t, func(t *testing.T, s *storage.Store) {
 				a := node(t, s, settings.Config{Name: "a"})
-				propose(t, a, 60)
+				first := propose(t, a, 60)
+				propose(t, a, 70)
 				before := a.State().Epoch
 				damage(t, s, "current")
 				var failed atomic.Bool
@@ -131,12 +132,12 @@ func TestARepairIsRepeated(t *testing.T) {
 					}
 					return storage.ErrUnavailable
 				})
-				e, err := ledger(t, shaky).Back(t.Context(), 0, ada)
+				e, err := ledger(t, shaky).Back(t.Context(), first, ada)
 				if err != nil || e.Result != settings.InForce || e.Epoch <= before {
 					t.Fatalf("got %+v, %v", e, err)
 				}
 				time.Sleep(2 * poll)
-				wantSeats(t, 40, a)
+				wantSeats(t, 60, a)
 				if st := a.State(); st.Fault != "" || st.Version != e.Version {
 					t.Errorf("got %+v, want version %d", st, e.Version)
 				}

@@ -63,7 +63,7 @@ func changes() []mutant {
 			name: "a forced change to what is in force leaves a roll-out alone",
 			file: "settings/propose.go",
 			old:  "	if errors.Is(err, ErrUnchanged) && d.Candidate != nil {\n",
-			new:  "	if false {\n",
+			new:  "	if errors.Is(err, ErrUnchanged) && false {\n",
 			by:   "settings",
 			test: "TestLawWhatIsInForceDropsARollOutAtOnce",
 		},
@@ -162,6 +162,14 @@ func changes() []mutant {
 			new:  "		return 0, 0, err\n",
 			by:   "settings",
 			test: "TestLawAChangeIsUndoneByItsNumberOverDamagedVersions",
+		},
+		{
+			name: "a repair takes what it was about to write for what is there",
+			file: "settings/back.go",
+			old:  "		r.edit.seen = sighting{} // another",
+			new:  "		// another",
+			by:   "settings",
+			test: "TestARepairIsRepeated",
 		},
 		{
 			name: "a secret takes the place of its reference where nobody checks",
