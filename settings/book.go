@@ -9,15 +9,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/signal"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
 )
 
 const (
 	container = "settings"
+	table     = "settings"
+	topic     = "settings"       // is rung with a name when its settings have changed
 	callTime  = 10 * time.Second // for one call of the store
-	tellTime  = 5 * time.Second
 )
 
 // A book is where the settings of one name are stored.
@@ -87,6 +88,14 @@ func (b book) readKnown(ctx context.Context, seen *sighting) error {
 		err = fmt.Errorf("%w; go back by \"settings back -of %s\" with -to VERSION, which writes it again", errLost, b.name)
 	}
 	return err
+}
+
+// readOrCreate is readKnown, and writes the first document, so that a version without one tells that it was lost.
+func (b book) readOrCreate(ctx context.Context, seen *sighting) error {
+	if err := b.readKnown(ctx, seen); err != nil || seen.etag != "" {
+		return err
+	}
+	return b.write(ctx, seen, document{})
 }
 
 // write replaces what was seen, if it is still there.
@@ -164,14 +173,33 @@ func (b book) lastVersion(ctx context.Context) (last int64, err error) {
 	return last, nil
 }
 
-// topic is the signal that something has changed.
-func (b book) topic() string { return "settings." + b.name }
+// put writes a node's row. It goes on when ctx ends: a write that is cut off may come after the row's removal.
+func (b book) put(ctx context.Context, n Node) error {
+	data, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := storecall.Limit(context.WithoutCancel(ctx), callTime)
+	defer cancel()
+	_, err = b.rows.Put(ctx, b.name, n.ID, data, storage.Condition{})
+	return err
+}
+
+// remove deletes a node's row.
+func (b book) remove(ctx context.Context, id string) error {
+	ctx, cancel := storecall.Limit(ctx, callTime)
+	defer cancel()
+	if err := b.rows.Delete(ctx, b.name, id, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	return nil
+}
 
 // tell lets all nodes look now. A store that doesn't ring, or fails to, costs time alone: they look by themselves.
-func (b book) tell(ctx context.Context) {
-	if b.store.Rings() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTime)
-		defer cancel()
-		_, _ = signal.Broadcast(ctx, b.store, b.topic(), nil)
-	}
-}
+func (b book) tell(ctx context.Context) { _ = agree.Ring(ctx, b.store, topic, []byte(b.name)) }
+
+// heeds reports that a ring is about these settings.
+func (b book) heeds(ring []byte) bool { return string(ring) == b.name }

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,8 +19,6 @@ import (
 const (
 	minPoll = time.Second
 	maxPoll = 10 * time.Minute
-
-	maxBy = storecall.MaxBy // bytes
 
 	maxPatience = time.Minute
 )
@@ -99,58 +94,4 @@ func (c Config) withDefaults() (Config, error) {
 		faults = append(faults, fmt.Errorf("%w: Patience is %v; want at most 1m", storage.ErrInvalid, c.Patience))
 	}
 	return c, errors.Join(faults...)
-}
-
-// A Note tells others who changes settings, and why. Both texts are valid UTF-8 without control characters.
-type Note struct {
-	By  string // at most 100 bytes. Defaults to user@host, or the process
-	Why string // at most 256 bytes; may be empty
-	Now bool   // once all have said yes, the change comes into force everywhere at once, and not in stages
-}
-
-// By returns a note.
-func By(by, why string) Note { return Note{By: by, Why: why} }
-
-// withDefaults returns a complete copy, or all that is wrong with it.
-func (n Note) withDefaults() (Note, error) {
-	if n.By == "" {
-		n.By = self()
-	}
-	return n, errors.Join(checkText("By", n.By, maxBy), checkText("Why", n.Why, storecall.MaxWhy))
-}
-
-// self names the user and host of this process, or the process.
-func self() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return storecall.ProcessName()
-	}
-	u, err := user.Current()
-	if err != nil || checkText("name", u.Username+"@"+host, maxBy) != nil {
-		return storecall.ProcessName()
-	}
-	return u.Username + "@" + host
-}
-
-// checkText refuses a text that people can't read safely.
-func checkText(what, text string, most int) error {
-	if len(text) > most || clean(text, most) != text {
-		return fmt.Errorf("%w: %s is %s; want at most %d bytes of valid UTF-8 without control characters", storage.ErrInvalid, what, storage.Quote(text), most)
-	}
-	return nil
-}
-
-// clean makes a text fit for a terminal and for storage: no control characters, valid UTF-8, at most so many bytes.
-func clean(text string, most int) string {
-	var b []byte
-	for _, r := range text {
-		if unicode.IsControl(r) {
-			r = ' '
-		}
-		if len(b)+utf8.RuneLen(r) > most {
-			break
-		}
-		b = utf8.AppendRune(b, r)
-	}
-	return string(b)
 }

@@ -97,4 +97,27 @@
 // Every 30 seconds it reads the document ("not modified"), writes its row, and reads the rows. A change costs the
 // proposer two writes and a write for its ending, and each node two looks. A roll-out costs one write of the document
 // per poll.
+//
+// # Files
+//
+// Three pure parts decide, by the document, the rows of the nodes, and the time. Each returns the next document or the
+// next act. Calls between files go down the list, never up.
+//
+//   - settings.go, config.go: what a program calls. set.go, ledger.go, back.go: what an operator calls
+//   - propose.go: a change, from its version to its candidate. await.go: the wait for its ending. edit.go: how a write
+//     is repeated, and has its effect once
+//   - start.go: what a node begins with, also when the store is away. follow.go: the loop of a node, which reads, lets
+//     the node heed, writes the row, and writes what voter and driver decide
+//   - node.go: which version a node runs, and so when a version comes into force there; which document a node doesn't
+//     heed, such as an older one; what the node's row says
+//   - voter.go: how a node answers, and what the answers of all make of a candidate: it is in force, refused, or in its
+//     first stage
+//   - driver.go: who drives a roll-out, what illness is and rolls back, which time counts, and when a stage ends
+//   - health.go: what a node says of its health, by the program's Health and Work
+//   - program.go: the program's own code: Check, Changing and Changed. shape.go: its type. within.go: its time limit
+//   - join.go: how a node that comes late is heard. waits.go, watch.go: who is waited for, and who lives
+//   - book.go: what is stored where. nodes.go, rollout.go, document.go, ending.go, stages.go: the forms, and the next
+//     document of each act. cache.go: the file for a start without the store
+//   - work.go: which work is worse. note.go, meter.go: notes, metrics. secret.go, patch.go, text.go: references to
+//     secrets, merge patches, texts for people
 package settings

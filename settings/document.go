@@ -1,7 +1,6 @@
 package settings
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -40,46 +39,6 @@ type candidate struct {
 	Stages  []Stage         `json:"stages,omitempty"` // none: it comes into force everywhere at once
 	Roll    *roll           `json:"roll,omitempty"`   // none: it is being checked
 }
-
-// A Result is how a proposal ended.
-type Result string
-
-// The results of a proposal.
-const (
-	InForce Result = "in force" // every live node said yes
-	Forced  Result = "forced"   // it came into force without the yes of those that the ending names
-	Refused Result = "refused"  // some said no
-	Dropped Result = "dropped"  // somebody went back, or forced another change, before all had answered
-
-	RolledBack Result = "rolled back" // it was rolled out, and a node was ill with it, or somebody went back
-	Rolling    Result = "rolling out" // every live node said yes, and its stages have begun: this is no end yet
-)
-
-// An Ending is what has become of a version.
-type Ending struct {
-	Version int64     `json:"version"`
-	Result  Result    `json:"result"`
-	Epoch   int64     `json:"epoch"`
-	At      time.Time `json:"at"`                // by the clock of the process that wrote it
-	Reasons []Refusal `json:"reasons,omitempty"` // of those that said no, were ill or were passed over, or of the one who went back
-}
-
-// A Refusal is why a node didn't say yes.
-type Refusal struct {
-	Node string `json:"node"` // empty: no node runs
-	Why  string `json:"why"`
-}
-
-// String is the refusal in words.
-func (r Refusal) String() string {
-	if r.Node == "" {
-		return r.Why
-	}
-	return r.Node + ": " + cmp.Or(r.Why, "no reason given")
-}
-
-// came reports that a version came into force.
-func (e Ending) came() bool { return e.Result == InForce || e.Result == Forced }
 
 // A Version is what somebody has proposed. It never changes.
 type Version struct {
@@ -127,6 +86,14 @@ func (d document) check(size int) error {
 	return nil
 }
 
+func (c candidate) check() error {
+	err := checkStages(c.Stages)
+	if r := c.Roll; err == nil && r != nil && (r.Stage < 0 || r.Stage >= len(c.Stages) || r.Baked < 0 || r.Baked > 2*maxBake) {
+		err = fmt.Errorf("its roll-out has impossible numbers")
+	}
+	return err
+}
+
 // parseVersion reads a version, and refuses one of another number.
 func parseVersion(data []byte, number int64) (Version, error) {
 	v, err := jsonform.DecodeNewer[Version](data)
@@ -150,6 +117,14 @@ func (d document) of(version int64) (Ending, bool) {
 		}
 	}
 	return Ending{}, false
+}
+
+// lastEnded returns the highest version that has ended, of those that the document tells and one before.
+func (d document) lastEnded(before int64) int64 {
+	for _, e := range d.Ended {
+		before = max(before, e.Version)
+	}
+	return before
 }
 
 // propose returns the document with a candidate. A candidate before it is dropped.

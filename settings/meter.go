@@ -46,16 +46,14 @@ func (m *meter) Collect(all chan<- prometheus.Metric) {
 	}
 }
 
-// measure begins the metrics. Two nodes of one name in a process, and one registry, have those of the first.
-func (s *Settings[T]) measure() error {
-	s.measured = func() {}
-	if s.cfg.Metrics == nil {
-		return nil
+// measure begins the metrics of a node. Two nodes of one name in a process, and one registry, have those of the first.
+func measure(with prometheus.Registerer, name string, state func() State) (end func(), err error) {
+	if with == nil {
+		return func() {}, nil
 	}
-	mine := newMeter(s.name, s.State)
-	m, err := metrics.Register(s.cfg.Metrics, mine)
-	if err == nil && m == mine {
-		s.measured = func() { s.cfg.Metrics.Unregister(mine) }
+	mine := newMeter(name, state)
+	if m, err := metrics.Register(with, mine); err != nil || m != mine {
+		return func() {}, err
 	}
-	return err
+	return func() { with.Unregister(mine) }, nil
 }

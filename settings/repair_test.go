@@ -1,10 +1,12 @@
 package settings_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,4 +107,41 @@ func TestTheErrorOfADamagedCacheNamesItsFile(t *testing.T) {
 			t.Errorf("got %v, want no advice to delete the file of another program", err)
 		}
 	})
+}
+
+// The write that replaces a damaged document is repeated when the store fails it. The second try reads the damaged
+// document again, and goes past all epochs, as the first one did.
+func TestARepairIsRepeated(t *testing.T) {
+	t.Parallel()
+	for what, done := range map[string]bool{"not done": false, "done, and the answer lost": true} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			virtual(t, func(t *testing.T, s *storage.Store) {
+				a := node(t, s, settings.Config{Name: "a"})
+				first := propose(t, a, 60)
+				propose(t, a, 70)
+				before := a.State().Epoch
+				damage(t, s, "current")
+				var failed atomic.Bool
+				shaky := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+					if op.Name != "put blob" || op.Resource != "blob settings/"+name+"/current" || failed.Swap(true) {
+						return do()
+					}
+					if done {
+						must(t, do())
+					}
+					return storage.ErrUnavailable
+				})
+				e, err := ledger(t, shaky).Back(t.Context(), first, ada)
+				if err != nil || e.Result != settings.InForce || e.Epoch <= before {
+					t.Fatalf("got %+v, %v", e, err)
+				}
+				time.Sleep(2 * poll)
+				wantSeats(t, 60, a)
+				if st := a.State(); st.Fault != "" || st.Version != e.Version {
+					t.Errorf("got %+v, want version %d", st, e.Version)
+				}
+			})
+		})
+	}
 }

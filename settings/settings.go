@@ -2,39 +2,30 @@ package settings
 
 import (
 	"context"
-	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/contain"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // Settings are a T that changes while the program runs. The methods may be called concurrently.
 type Settings[T any] struct {
-	book
-	cfg      Config
-	shape    *shape[T]
-	id       string
-	now      atomic.Pointer[T]
-	state    atomic.Pointer[published]
-	listed   atomic.Bool   // its row has been written
-	restart  chan struct{} // closed when a setting waits for a restart
-	woken    chan struct{} // capacity 1: look now
+	book     book
+	cfg      *Config
+	program  *program[T]
+	node     *node
+	loop     *agree.Loop
+	looks    *looks
+	measured func() // ends the metrics
 	stop     context.CancelFunc
 	ended    <-chan struct{} // closed by stop
-	measured func()          // ends the metrics
-	all      sync.WaitGroup  // its own goroutines
-
-	mu        sync.Mutex
-	changing  []func(ctx context.Context, from, to T) error
-	observers []*observer[T]
-	looked    chan struct{} // closed after a look
+	followed sync.WaitGroup  // the goroutine that looks at the store
 }
 
 // A Source is where a node has its values from.
@@ -79,29 +70,36 @@ func Open[T any](ctx context.Context, store *storage.Store, name string, default
 		return nil, fmt.Errorf("settings: open %s: %w", storage.Quote(name), err)
 	}
 	cfg.Logger = cfg.Logger.With(slog.String("settings", name))
-	s := &Settings[T]{
-		book: b, cfg: cfg, shape: shape, id: rand.Text(), restart: make(chan struct{}), woken: make(chan struct{}, 1), looked: make(chan struct{}),
-	}
-	f := &follower[T]{Settings: s, nodes: newWatch(b), failing: map[string]bool{}, probing: &atomic.Bool{}, stable: -1, making: -1}
+	p := &program[T]{shape: shape, cfg: &cfg, making: none}
+	f := newFollower(b, &cfg, p)
+	p.beat = f.node.beat
 	if err := f.begin(ctx); err != nil {
 		return nil, b.fail("open", err)
 	}
-	if err := s.measure(); err != nil {
-		return nil, b.fail("open", errors.Join(err, s.remove(ctx, s.id)))
+	s := &Settings[T]{book: b, cfg: &cfg, program: p, node: f.node, looks: &looks{next: make(chan struct{})}}
+	s.loop = agree.NewLoop(store, topic, b.heeds, f.trouble, "changes of settings")
+	var err error
+	if s.measured, err = measure(cfg.Metrics, name, s.State); err != nil {
+		return nil, b.fail("open", errors.Join(err, b.remove(ctx, f.node.id)))
 	}
 	following, stop := context.WithCancel(context.Background())
 	s.stop, s.ended = stop, following.Done()
-	s.all.Go(func() { f.follow(following) })
-	s.all.Go(func() { s.listen(following) })
+	s.followed.Go(func() {
+		s.loop.Run(following, func(ctx context.Context, _ bool) (again time.Duration, over bool) {
+			again = f.look(ctx)
+			s.looks.over()
+			return again, false
+		})
+	})
 	return s, nil
 }
 
 // Now returns what is in force here. It must not be changed. It is one atomic load, and never nil.
-func (s *Settings[T]) Now() *T { return s.now.Load() }
+func (s *Settings[T]) Now() *T { return s.program.now.Load() }
 
 // State tells what this node runs, and how old its knowledge is.
 func (s *Settings[T]) State() State {
-	p := s.state.Load()
+	p := s.node.state.Load()
 	st := p.State
 	st.Age = time.Since(p.answered)
 	st.Waiting = slices.Clone(st.Waiting)
@@ -117,9 +115,10 @@ func (s *Settings[T]) Changing(f func(ctx context.Context, from, to T) error) {
 	if f == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.changing = append(s.changing, f)
+	p := s.program
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changing = append(p.changing, f)
 }
 
 // Changed has f called after each change of what this node runs, with what it was called with before and what runs
@@ -130,59 +129,105 @@ func (s *Settings[T]) Changed(f func(from, to T)) {
 	if f == nil {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.observers = append(s.observers, &observer[T]{f: f, told: s.now.Load()})
+	p := s.program
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.observers = append(p.observers, &observer[T]{f: f, told: p.now.Load()})
 }
 
 // Restart returns a channel that is closed once a setting with the tag settings:"restart" waits for the process to
 // start again; [State].Waiting names it. Use coord/lease to let one node restart at a time. Such a setting takes no
 // part in a roll-out: it waits from the end of that on.
-func (s *Settings[T]) Restart() <-chan struct{} { return s.restart }
+func (s *Settings[T]) Restart() <-chan struct{} { return s.node.restart }
 
 // Close ends the following: Now stays as it is. Nobody waits for this node's answer any more; after an error that takes
 // as long as after a death. Close ignores the end of ctx, because ctx has often ended already.
 func (s *Settings[T]) Close(ctx context.Context) error {
 	s.stop()
-	s.all.Wait()
+	s.followed.Wait()
 	s.measured()
-	if err := s.remove(context.WithoutCancel(ctx), s.id); err != nil {
-		return s.fail("close", err)
+	if err := s.book.remove(context.WithoutCancel(ctx), s.node.id); err != nil {
+		return s.book.fail("close", err)
 	}
 	return nil
 }
 
-// An observer is a function given to Changed.
-type observer[T any] struct {
-	f    func(from, to T)
-	told *T   // what it knows
-	busy bool // a call goes on
+// Propose changes what is in force, for all nodes. It calls change with a copy of that, perhaps more than once, and
+// proposes what it has changed there. It returns when every live node has said yes and this node runs it, or with
+// [ErrRefused] and the reasons when one has said no. It waits for a proposal that somebody else has made before, and
+// gives change what is in force then.
+//
+// With [Config.Stages] it returns when every live node has said yes and the roll-out has begun: the result is
+// [Rolling], and [Ledger.Await] tells the end. While a change is rolled out, another one is [ErrRolling].
+//
+// A change that this program itself can't run is an error, and one that changes nothing is [ErrUnchanged]; nothing is
+// proposed then. After an end of ctx, an error of the store, or Close, the change may come into force later. A node
+// that is closed proposes nothing; the error matches storage.ErrUnavailable.
+func (s *Settings[T]) Propose(ctx context.Context, note Note, change func(*T)) (Ending, error) {
+	p := newProposal(s.book, note)
+	p.stages, p.make = s.cfg.Stages, func(values json.RawMessage) (tree, error) {
+		t, err := s.program.shape.patch(ctx, values, change)
+		if err != nil {
+			return nil, err
+		}
+		next, err := encodeTree(t)
+		if err != nil {
+			return nil, err
+		}
+		_, err = within(ctx, s.cfg.Patience, "this program", func(context.Context) (*ready[T], error) { return s.program.shape.prepare(0, next, s.Now()) })
+		return t, err
+	}
+	err := s.wait(ctx, func() bool { return s.node.listed.Load() && !s.closed() }) // it answers for itself
+	if err != nil {
+		return Ending{}, s.book.fail("propose a change of", err)
+	}
+	e, err := p.run(ctx)
+	if err != nil {
+		return e, s.book.fail("propose a change of", err)
+	}
+	if err := s.wait(ctx, func() bool { return s.State().Epoch >= e.Epoch }); err != nil {
+		return e, s.book.fail("run the change of", err)
+	}
+	if fault := s.State().Fault; fault != "" {
+		return e, s.book.fail("run the change of", errors.New(fault))
+	}
+	return e, nil
 }
 
-// tellObservers lets the observers know what runs now.
-func (s *Settings[T]) tellObservers() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, o := range s.observers {
-		if !o.busy {
-			o.busy = true
-			go s.tellObserver(o)
-		}
+// errClosed is the error of a proposal whose node was closed.
+var errClosed = fmt.Errorf("%w: these settings were closed", storage.ErrUnavailable)
+
+// closed reports that Close was called.
+func (s *Settings[T]) closed() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
 	}
 }
 
-func (s *Settings[T]) tellObserver(o *observer[T]) {
-	for {
-		s.mu.Lock()
-		from, to := o.told, s.now.Load()
-		o.told = to
-		if o.busy = from != to; !o.busy {
-			s.mu.Unlock()
-			return
+// wait waits until a look has made something true. It wakes the node once, and then each second.
+func (s *Settings[T]) wait(ctx context.Context, is func() bool) error {
+	again := time.NewTicker(soon)
+	defer again.Stop()
+	for wake := true; ; {
+		looked := s.looks.coming()
+		if is() {
+			return nil
 		}
-		s.mu.Unlock()
-		if err := contain.Apart(func() error { o.f(*from, *to); return nil }); err != nil {
-			s.cfg.Logger.LogAttrs(context.Background(), slog.LevelError, "a function given to Changed fails", slog.Any("error", err))
+		if wake {
+			s.loop.Wake()
+		}
+		select {
+		case <-looked:
+			wake = false
+		case <-again.C:
+			wake = true
+		case <-s.ended:
+			return errClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 }

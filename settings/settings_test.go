@@ -252,7 +252,7 @@ func TestASettingThatNeedsARestartWaits(t *testing.T) {
 	t.Parallel()
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		a := node(t, s, settings.Config{Name: "a"})
-		_, err := a.Propose(t.Context(), ada, func(s *shop) { s.Workers, s.Mail.Rate = 8, 80 })
+		e, err := a.Propose(t.Context(), ada, func(s *shop) { s.Workers, s.Mail.Rate = 8, 80 })
 		must(t, err)
 		select {
 		case <-a.Restart():
@@ -266,9 +266,8 @@ func TestASettingThatNeedsARestartWaits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "until its restart, because workers can't change before: more workers than seats") {
 			t.Errorf("got %v", err)
 		}
-		nodes, err := ledger(t, s).Nodes(t.Context())
-		if err != nil || len(nodes) != 1 || !slices.Equal(nodes[0].Waiting, []string{"workers"}) {
-			t.Errorf("got %+v, %v", nodes, err)
+		if row := rowOf(t, s, e.Epoch); !slices.Equal(row.Waiting, []string{"workers"}) {
+			t.Errorf("got %+v", row)
 		}
 		again := node(t, s, settings.Config{Name: "again"})
 		if now, st := again.Now(), again.State(); now.Workers != 8 || len(st.Waiting) != 0 {
@@ -280,6 +279,23 @@ func TestASettingThatNeedsARestartWaits(t *testing.T) {
 		default:
 		}
 	})
+}
+
+// rowOf returns the row of the only node, once the node has written it with an epoch. A node runs a change, and Propose
+// returns, before the node writes its row.
+func rowOf(t *testing.T, s *storage.Store, epoch int64) settings.Node {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		nodes, err := ledger(t, s).Nodes(t.Context())
+		switch {
+		case err != nil || len(nodes) != 1:
+			t.Fatalf("got nodes %+v, %v; want one", nodes, err)
+		case nodes[0].Epoch >= epoch:
+			return nodes[0]
+		case time.Since(began) > 2*poll:
+			t.Fatalf("got %+v, want epoch %d", nodes[0], epoch)
+		}
+	}
 }
 
 // Two that propose at once have both their effect, one after the other.

@@ -178,14 +178,6 @@ func (s *shape[T]) complete(values []byte, paths *[]string) (*T, error) {
 	return v, errors.Join(faults...)
 }
 
-// waits names the settings that wait for a restart. In a roll-out none does.
-func (r *ready[T]) waits(staged bool) []string {
-	if staged {
-		return nil
-	}
-	return r.waiting
-}
-
 // keep gives v the settings of from that wait for a restart, and returns the names of those that differ.
 func (s *shape[T]) keep(v, from *T) (waiting []string) {
 	to, old := reflect.ValueOf(v).Elem(), reflect.ValueOf(from).Elem()

@@ -38,13 +38,13 @@ func (c Current) WaitsFor(nodes []Node) (all []Wait) {
 }
 
 // waits tells which live nodes have yet to answer a candidate, by the last look at their rows.
-func (w *watch) waits(c candidate) (all []Wait) {
-	for _, s := range w.sorted() {
+func (all rows) waits(c candidate) (waits []Wait) {
+	for _, s := range all {
 		if _, answered := s.Row.says(c.Version); !answered && s.Alive {
-			all = append(all, Wait{Node: clean(s.Row.Name, maxBy), Until: s.Dies, Version: c.Version})
+			waits = append(waits, Wait{Node: clean(s.Row.Name, maxBy), Until: s.Dies, Version: c.Version})
 		}
 	}
-	return all
+	return waits
 }
 
 // waitsText tells people who is waited for, after a sentence.
