@@ -28,7 +28,7 @@ type room struct {
 func rooms() []room {
 	return []room{
 		{
-			name: "ground", files: "setup.go config.go limiter.go message.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
+			name: "ground", files: "setup.go config.go limiter.go message.go claim.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
 			calls: "Config.RetryDelay QueueConfig.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
 			why:   "all rooms stand on it, so it knows none of them",
 		},
@@ -37,7 +37,7 @@ func rooms() []room {
 			why: "it records how a delivery ended; when a message is handled, and whether more are taken, is not its business",
 		},
 		{
-			name: "hand", files: "hand.go run.go keyturn.go bodies.go suspects.go renew.go unstarted.go open.go", may: "ground settler", calls: "suspects.open",
+			name: "hand", files: "hand.go run.go keyturn.go bodies.go suspects.go renew.go unstarted.go open.go", may: "ground settler", calls: "suspects.open round.idle round.started round.ended",
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{
