@@ -52,7 +52,7 @@ func large() map[string]int {
 		"storage/doorbell":                  5,
 		"storage/lanes":                     7,
 		"throttle":                          4,
-		"worker":                            11,
+		"worker":                            10,
 	}
 }
 

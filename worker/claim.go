@@ -8,9 +8,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A claim is what a worker knows of whose a message is. The store has hidden the message for this worker, for the
-// visibility from the beginning of the last call that received or extended it. Who wants to record the message's end
-// settles the claim first, so that no renewal replaces the receipt meanwhile.
+// A claim is what a worker knows of whose a message is. The store has hidden the message for this worker: for the
+// visibility, from the beginning of the last call that received or extended the message. A caller that records the
+// message's end settles the claim first, so that no renewal replaces the receipt meanwhile.
 type claim struct {
 	calls    callLock // guards the fields below; held during a renewal, so that no call uses a receipt that is being replaced
 	receipt  storage.Receipt
