@@ -85,10 +85,10 @@ func (s *script) Listen(topic string) driver.Subscription {
 }
 
 func (s *script) Subscribe(_ context.Context, topic string, _ driver.Receiver) (driver.Registration, error) {
-	return nil, s.do("hear: " + topic)
+	return nil, s.do("subscribe: " + topic)
 }
 func (s *script) Publish(_ context.Context, topic string, data []byte, one bool) (int, error) {
-	return 0, s.do(fmt.Sprint("tell: ", topic, " ", len(data), one))
+	return 0, s.do(fmt.Sprint("publish: ", topic, " ", len(data), one))
 }
 
 type scriptSubscription struct{ s *script }
