@@ -55,6 +55,7 @@ func TestFreeForThoseWhoTryOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				time.Sleep(time.Second) // a majority was enough; the third store has its document, too, by now
 				dying.cut(0, 1, 2)
 				fresh := func() *process {
 					p := newProcess(stores)
