@@ -43,8 +43,8 @@ func Event[M Message](groups ...string) Route {
 }
 
 // InOrder says that queues want the events of each value object in its order: see handlers.ReactInOrder. Each event of
-// a value object then names the one before it to each of these queues. All programs that emit events to them must have
-// it. A registry refuses other handlers of such a queue.
+// a value object then names the one before it to each of these queues. All programs that emit events to such a
+// queue must have this Route. A registry refuses other handlers of such a queue.
 func InOrder(queues ...string) Route { return Route{together: true, inOrder: slices.Clone(queues)} }
 
 func route(k Kind, t reflect.Type, command bool, queues ...string) Route {

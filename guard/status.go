@@ -41,9 +41,10 @@ func List(ctx context.Context, s *storage.Store) iter.Seq2[Status, error] {
 	}
 }
 
-// Outages returns the breakers that are open by the documents of a store, by name: for all of their processes, or for
-// those that have reported it. A breaker whose document can't be read counts as open, and is Damaged; the next process
-// that looks replaces the document. If no process runs that has the guard, its document stays as it was, until [Close].
+// Outages returns the breakers that are open by the documents of a store, by name. A breaker is open for all
+// processes that have the guard, or only for the processes that have reported that. A breaker whose document can't be
+// read counts as open, and is Damaged; the next process that looks replaces the document. If no process runs that has
+// the guard, its document stays as it was, until [Close].
 func Outages(ctx context.Context, s *storage.Store) (all []Status, err error) {
 	for status, err := range List(ctx, s) {
 		if err != nil {

@@ -28,9 +28,9 @@ func KeyInBody(r *Registry, queue string, k channel.Kind) bool {
 	return h != nil && h.turns != nil && !h.turns.ordered
 }
 
-// Failing returns the delivery of a message that fails before its handler: it takes its turn only to fail, so that its
-// turn learns of it. d is what [Registry.Resolve] has returned for the message, or nil. The result is nil for a message
-// that takes no turn, or whose key isn't known:
+// Failing returns the delivery of a message that fails before its handler. The message takes its turn only to fail, so
+// that the turn's record shows the failure. d is what [Registry.Resolve] has returned for the message, or nil. The
+// result is nil for a message that takes no turn, or whose key isn't known:
 //
 //   - In a queue in order, the envelope names the turn and the message's place. So both are known, unless the envelope
 //     can't be decoded.

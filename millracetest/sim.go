@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -231,10 +232,12 @@ func (s *Sim) Settle() {
 const longest = 400 * 24 * time.Hour
 
 // drain waits until the queues are empty, but for timers of endless queues. It gives up a program that goes on and on.
+// A worker sends, too, while it starts, so drain looks at the queues only where all goroutines wait for time to pass.
 func (s *Sim) drain() {
 	first, _ := s.recorder.counts()
 	step := 10 * time.Second
 	for end := time.Now().Add(longest); time.Now().Before(end); step = min(step*5/4, 24*time.Hour) {
+		synctest.Wait()
 		seen, sent := s.recorder.counts()
 		if s.left() == "" || seen-first > 1000+100*sent {
 			return

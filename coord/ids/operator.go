@@ -14,9 +14,9 @@ import (
 )
 
 // Raise makes a counter go on after past, at least: the next number that is reserved is past+1 or larger. It never
-// lowers a counter. It makes one that is missing, and it repairs one whose document can't be read: then the next
-// number is past+1, whatever it was before. So past must be at least the largest number ever given out; see the
-// package comment. After an error the counter is raised or not, and Raise may be repeated.
+// lowers a counter. Raise makes a counter that is missing, and repairs a counter whose document can't be read: then the
+// next number is past+1, whatever the next number was before. So past must be at least the largest number ever given
+// out; see the package comment. After an error the counter is raised or not, and Raise may be repeated.
 func Raise(ctx context.Context, store *storage.Store, name string, past int64) error {
 	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
 	if past < 0 || past == math.MaxInt64 {

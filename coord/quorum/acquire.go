@@ -44,7 +44,8 @@ func Try(ctx context.Context, stores []*storage.Store, name string, cfg Config) 
 // Free waits until a dead holder's lock may be had, and frees it: for those that only [Try] once, and would have to
 // watch the lock themselves. It watches a majority of the stores for 7/6 of the TTL, has the lock for a moment, and
 // releases it. A lock that nobody holds is free at once. After three times the TTL it returns [ErrHeld]: the holder
-// lives, or too many stores fail. After an error the lock may look held; another call tries again.
+// lives, or too many stores fail. A store that has no document of the lock counts as failed while another store fails.
+// After an error the lock may look held; another call tries again.
 func Free(ctx context.Context, stores []*storage.Store, name string, cfg Config) error {
 	s, err := cfg.complete(stores, name)
 	if err != nil {

@@ -53,8 +53,8 @@
 // An SQLite file that was lost and made anew is such a store only for programs that open it after that. One that had
 // it open before, or has nil for it, goes on with the others, and for that program this store is dead. No program
 // opens a store again by itself: a disk that is away for a moment must not come back as an empty file in its folder.
-// So restart the programs one by one, in any order. A program may also open the store itself and give it to its next
-// Acquire. The store counts as one that forgot until a program that has opened it holds the lock.
+// So restart each program, one after another; the order doesn't matter. A program may also open the store itself and
+// give it to its next Acquire. The store counts as one that forgot until a program that has opened it holds the lock.
 //
 // A document whose fence is ahead of the fences in most stores by more than 2³² is no holder's. It counts as a dead
 // store until somebody deletes it, so that one store can't use up the fences of all.

@@ -48,7 +48,7 @@ func receivedBy(t *testing.T, list []*net.UDPConn) map[int][][]byte {
 	return got
 }
 
-func TestFanout(t *testing.T) {
+func TestASendRingsAFew(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string

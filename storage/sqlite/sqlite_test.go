@@ -156,7 +156,7 @@ func scratch(t *testing.T, path string, sqls ...string) {
 }
 
 // A store's warnings go to the logger that it was given.
-func TestWithLogger(t *testing.T) {
+func TestLoggerOfADriver(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	if err := os.WriteFile(path+"-wake", nil, 0o600); err != nil { // no folder can be made

@@ -78,9 +78,9 @@
 //
 // # Selections
 //
-// retry and discard need a selection of messages: -id, -kind and -reason, which narrow one another, or -all. -queue
-// alone is not enough; it narrows each of them. An ID is that of a message, or the key of an entry: an entry that
-// can't be decoded has nothing but its key. Kinds and reasons are compared whole.
+// retry and discard need a selection of messages: -all, or one or more of -id, -kind and -reason. A message must fit
+// all that are given. -queue alone is not enough; -queue narrows any selection. An ID is that of a message, or the key
+// of an entry: an entry that can't be decoded has nothing but its key. Kinds and reasons are compared whole.
 //
 // # Output
 //
