@@ -31,10 +31,10 @@ import (
 
 // A Right is the context of a right. Its methods may be called concurrently.
 type Right struct {
-	within []context.Context // they end it, too
-	inner  context.Context
+	inner  context.Context // ends with the context in which the right was made
 	end    context.CancelCauseFunc
-	late   func(*Right) // calls End; nil: the right has no end of its own
+	late   func(*Right)      // calls End; nil: the right has no end of its own
+	others []context.Context // they end it, too
 	apart  []func() bool
 
 	mu    sync.Mutex
@@ -55,7 +55,7 @@ func New(ctx context.Context, till time.Time, late func(*Right)) *Right {
 
 // Watched is [New] without a timer, for a caller who looks at the right often enough by itself.
 func Watched(ctx context.Context, till time.Time, late func(*Right)) *Right {
-	r := &Right{within: []context.Context{ctx}, till: till, late: late}
+	r := &Right{till: till, late: late}
 	r.inner, r.end = context.WithCancelCause(ctx)
 	return r
 }
@@ -63,7 +63,7 @@ func Watched(ctx context.Context, till time.Time, late func(*Right)) *Right {
 // Within returns a context that ends with ctx and with each of the others, and then has its cause. It has no end of its
 // own, and looks at all of them.
 func Within(ctx context.Context, others ...context.Context) *Right {
-	r := &Right{within: append([]context.Context{ctx}, others...)}
+	r := &Right{others: others}
 	r.inner, r.end = context.WithCancelCause(ctx)
 	r.mu.Lock() // one of the others may end by now
 	defer r.mu.Unlock()
@@ -76,7 +76,25 @@ func Within(ctx context.Context, others ...context.Context) *Right {
 // WithTimeoutCause is context.WithTimeoutCause, and its context looks at the rights that ctx is made of.
 func WithTimeoutCause(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, d, cause)
-	return Within(ctx), cancel
+	return looking{ctx}, cancel
+}
+
+// looking is a context that has all rights look that it is made of.
+type looking struct{ context.Context }
+
+func (l looking) Err() error {
+	look(l.Context)
+	return l.Context.Err()
+}
+
+func (l looking) Done() <-chan struct{} {
+	look(l.Context)
+	return l.Context.Done()
+}
+
+func (l looking) Value(key any) any {
+	look(l.Context)
+	return l.Context.Value(key)
 }
 
 // Prove moves the end of the right. It returns false, and moves nothing, if the end has come already: others may have
@@ -124,8 +142,9 @@ func (r *Right) look() {
 	if r.inner.Err() != nil {
 		return
 	}
-	for i, c := range r.within {
-		if Ended(c) && i > 0 {
+	look(r.inner)
+	for _, c := range r.others {
+		if Ended(c) {
 			r.End(context.Cause(c))
 		}
 	}
@@ -163,6 +182,8 @@ type lookKey struct{}
 
 // Ended reports that ctx has ended, after all rights that ctx is made of have looked at the clock.
 func Ended(ctx context.Context) bool {
-	_ = ctx.Value(lookKey{})
+	look(ctx)
 	return ctx.Err() != nil
 }
+
+func look(ctx context.Context) { _ = ctx.Value(lookKey{}) }
