@@ -50,7 +50,6 @@ func large() map[string]int {
 		"millracetest":                      6,
 		"schedule.decision":                 32,
 		"storage/lanes":                     7,
-		"throttle":                          4,
 		"worker":                            10,
 	}
 }
