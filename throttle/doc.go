@@ -91,7 +91,7 @@
 //	fields.go                  what clients see of quotas
 //	memory.go                  what a pass needs of its rate limiter
 //	claim.go                   what a request takes of its tenant's words, and gives back
+//	backlog.go, later.go       how long the queue is, and how fast; what was deferred
 //	plans.go, quota.go         which quotas a tenant has; the arithmetic of one
 //	table.go                   where the words and the accepted IDs are
-//	backlog.go, later.go       how long the queue is, and how fast; what was deferred
 package throttle
