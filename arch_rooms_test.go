@@ -49,9 +49,7 @@ func large() map[string]int {
 		"internal/wire":                     4,
 		"millracetest":                      6,
 		"schedule.decision":                 32,
-		"storage/doorbell":                  5,
 		"storage/lanes":                     7,
-		"throttle":                          4,
 		"worker":                            10,
 	}
 }

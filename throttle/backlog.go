@@ -185,15 +185,15 @@ func (p *pressure) end(sent bool) {
 	p.ended.Add(1)
 }
 
-// endOf counts the end of a request with a pass.
-func (p *pressure) endOf(pass *Pass, how Ending) {
+// endOf counts the end of a request whose work is deferred for late, and that of others by ahead.
+func (p *pressure) endOf(how Ending, late, ahead int64) {
 	if how != Accepted { // nothing was sent, as far as this rate limiter knows
-		p.later.giveBack(pass.ahead)
+		p.later.giveBack(ahead)
 	}
 	switch {
 	case how == Void:
-	case pass.late > 0:
-		p.later.add(p.now() + pass.late)
+	case late > 0:
+		p.later.add(p.now() + late)
 	default:
 		p.end(true)
 		return

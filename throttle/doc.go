@@ -77,4 +77,21 @@
 //   - Some 700 ns for each of 10 million names that nobody knows, and 32 MiB for all of them.
 //   - 21 to 64 bytes for each quota of a tenant that has used it lately. A rate limiter without requests has no
 //     goroutine and no timer.
+//
+// # Files
+//
+// Each file calls only files below it.
+//
+//	raise.go, level.go         a level that follows queues
+//	serve.go                   a handler: its answers, and what its bodies cost
+//	limiter.go                 the rate limiter: it asks the memory, the backlog and Config.Known in turn
+//	config.go, counters.go     how it is set up; its metrics
+//	request.go                 what is read of a request
+//	refusal.go, pass.go        a request that was refused; one that was let through, until it ends
+//	fields.go                  what clients see of quotas
+//	memory.go                  what a pass needs of its rate limiter
+//	claim.go                   what a request takes of its tenant's words, and gives back
+//	backlog.go, later.go       how long the queue is, and how fast; what was deferred
+//	plans.go, quota.go         which quotas a tenant has; the arithmetic of one
+//	table.go                   where the words and the accepted IDs are
 package throttle

@@ -14,25 +14,28 @@ import (
 // remembered is how many accepted IDs a rate limiter remembers.
 const remembered = 1 << 16
 
+// These bound how often a rate limiter asks Config.Known for one tenant, and for how long.
+const (
+	knownTimes   = 10
+	knownPer     = 10 * time.Second
+	knownTimeout = 5 * time.Second
+)
+
 // A RateLimiter lets requests through, or refuses them. Its methods may be called concurrently.
 type RateLimiter struct {
-	name   string
-	cfg    Config
-	counts counters
-	seeds  [4]maphash.Seed // of tenants, addresses, IDs and quotas
-	start  time.Time
-	plans  atomic.Pointer[plans]
-	look   rule // bounds calls of Config.Known
-	shards [shards]shard
-
+	cfg      Config
+	counts   counters
+	seeds    [4]maphash.Seed // of tenants, addresses, IDs and quotas
+	plans    atomic.Pointer[plans]
+	look     rule // bounds calls of Config.Known
+	memory   memory
 	complain atomic.Int64 // when to log a failure of Config.Known again
-	pressure *pressure    // nil for none
 }
 
 // NewRateLimiter returns a rate limiter. The name, in lower-case letters, digits and hyphens, stands in metrics, logs
 // and errors. An error says all that is wrong with the name and cfg.
 func NewRateLimiter(name string, cfg Config) (*RateLimiter, error) {
-	d := &RateLimiter{name: name, start: time.Now()}
+	d := &RateLimiter{memory: memory{name: name, start: time.Now()}}
 	for i := range d.seeds {
 		d.seeds[i] = maphash.MakeSeed()
 	}
@@ -42,18 +45,18 @@ func NewRateLimiter(name string, cfg Config) (*RateLimiter, error) {
 			return nil, fmt.Errorf("throttle: rate limiter %s: %w", name, err)
 		}
 	}
-	d.cfg = cfg
+	d.cfg, d.memory.key = cfg, cfg.Key
 	if err = together(err, d.Set(cfg.Quotas, cfg.Plans)); err != nil {
 		return nil, fmt.Errorf("throttle: rate limiter %s: %w", name, err)
 	}
 	d.look = newRule(Quota{Name: "?known", Amount: knownTimes, Per: knownPer, Burst: knownTimes}, d.seeds[3], nil)
-	for i := range d.shards {
-		s := &d.shards[i]
+	for i := range d.memory.shards {
+		s := &d.memory.shards[i]
 		s.rates.most, s.holds.most = cfg.MaxKeys/shards, cfg.MaxKeys/shards
 		s.repeats.most = remembered / shards
 	}
 	if cfg.Backlog.Queue != nil {
-		d.pressure = newPressure(cfg.Backlog, cfg.Logger, d.now)
+		d.memory.pressure = newPressure(cfg.Backlog, cfg.Logger, d.memory.now)
 	}
 	return d, nil
 }
@@ -82,9 +85,6 @@ func (d *RateLimiter) Set(quotas []Quota, named map[string][]Quota) error {
 	return nil
 }
 
-// now is the time since the rate limiter's beginning, in nanoseconds. No clock that jumps has a part in it.
-func (d *RateLimiter) now() int64 { return int64(time.Since(d.start)) }
-
 // A Call is a request as a rate limiter sees it.
 type Call struct {
 	Tenant string // that it comes from; see Config.Tenant
@@ -100,18 +100,6 @@ func (d *RateLimiter) Admit(ctx context.Context, c Call) (p Pass, err error) {
 		return Pass{}, x
 	}
 	return p, nil
-}
-
-// shard returns the part of the memory that has a request's tenant.
-func (d *RateLimiter) shard(p *Pass) *shard { return &d.shards[shardOf(p.who.hash)] }
-
-func shardOf(who uint64) uint64 { return who >> (64 - shardBits) }
-
-// A party is a tenant or an address.
-type party struct {
-	hash    uint64
-	name    string
-	address bool
 }
 
 func (d *RateLimiter) tenant(name string) party {
@@ -135,7 +123,7 @@ func (d *RateLimiter) planOf(p party) *plan {
 
 // admit makes a pass of a zero Pass, or says why not.
 func (d *RateLimiter) admit(ctx context.Context, p *Pass, who party, id string, bytes int64) *Refusal {
-	p.limiter, p.plan, p.who, p.bytes = d, d.planOf(who), who, max(bytes, 0)
+	p.memory, p.claim.plan, p.claim.who, p.claim.bytes = &d.memory, d.planOf(who), who, max(bytes, 0)
 	if id != "" && len(id) <= maxID {
 		p.id = max(1, maphash.String(d.seeds[2], id)^who.hash)
 	}
@@ -145,16 +133,16 @@ func (d *RateLimiter) admit(ctx context.Context, p *Pass, who party, id string, 
 	}
 	switch {
 	case x != nil:
-		x.count()
+		d.counts.refuse(x)
 	case p.free:
-		if d.pressure != nil {
-			d.pressure.begun.Add(1)
+		if d.memory.pressure != nil {
+			d.memory.pressure.begun.Add(1)
 		}
 		d.counts.repeats.Inc()
 	default:
 		d.counts.accepted.Inc()
 	}
-	if x == nil && p.less != 0 {
+	if x == nil && p.claim.less != 0 {
 		d.counts.degraded.Inc()
 	}
 	return x
@@ -162,7 +150,7 @@ func (d *RateLimiter) admit(ctx context.Context, p *Pass, who party, id string, 
 
 // ask takes all that a request asks for, or says why not.
 func (d *RateLimiter) ask(p *Pass) *Refusal {
-	s := d.shard(p)
+	s := d.memory.shard(p.claim.who)
 	if p.id != 0 {
 		s.mu.Lock()
 		p.known, p.free = s.repeats.repeat(p.id)
@@ -175,34 +163,34 @@ func (d *RateLimiter) ask(p *Pass) *Refusal {
 		}
 	}
 	var late time.Duration
-	if d.pressure != nil {
+	if d.memory.pressure != nil {
 		var wait time.Duration
-		if wait, late = d.pressure.begin(); wait > 0 {
-			return &Refusal{pass: *p, wait: wait}
+		if wait, late = d.memory.pressure.begin(); wait > 0 {
+			return &Refusal{memory: &d.memory, claim: p.claim, wait: wait}
 		}
-		p.late = int64(late)
+		p.claim.late = int64(late)
 	}
 	s.mu.Lock()
-	violated, wait := s.take(p, d.now())
+	violated, wait := s.take(&p.claim, d.memory.now())
 	s.mu.Unlock()
 	if violated == 0 {
 		if late > 0 {
-			p.ahead = d.pressure.reserve(late)
+			p.ahead = d.memory.pressure.reserve(late)
 		}
 		return nil
 	}
-	if d.pressure != nil {
-		d.pressure.end(false)
+	if d.memory.pressure != nil {
+		d.memory.pressure.end(false)
 	}
-	return &Refusal{pass: *p, violated: violated, wait: time.Duration(wait)}
+	return &Refusal{memory: &d.memory, claim: p.claim, violated: violated, wait: time.Duration(wait)}
 }
 
 // follow makes the work of a repeat wait for that of the request before it. s.mu is held.
 func (d *RateLimiter) follow(s *shard, p *Pass) {
-	now := d.now()
-	s.follow(p, now)
-	if d.pressure != nil {
-		p.late = max(p.late, d.pressure.later.follow(now))
+	now := d.memory.now()
+	s.follow(&p.claim, now)
+	if d.memory.pressure != nil {
+		p.claim.late = max(p.claim.late, d.memory.pressure.later.follow(now))
 	}
 }
 
@@ -211,22 +199,22 @@ func (d *RateLimiter) knows(ctx context.Context, p *Pass, id string) bool {
 	if d.cfg.Known == nil || p.id == 0 || p.known {
 		return false // the free repeats of an ID that is known are used up
 	}
-	s := d.shard(p)
+	s := d.memory.shard(p.claim.who)
 	s.mu.Lock()
-	allowed := s.takeOne(&d.look, p.who, d.now())
+	allowed := s.takeOne(&d.look, p.claim.who, d.memory.now())
 	s.mu.Unlock()
 	if !allowed {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
 	defer cancel()
-	tenant := p.who.name
-	if p.who.address {
+	tenant := p.claim.who.name
+	if p.claim.who.address {
 		tenant = ""
 	}
 	known, err := d.cfg.Known(ctx, tenant, id)
 	if err != nil {
-		if now, next := d.now(), d.complain.Load(); now >= next && d.complain.CompareAndSwap(next, now+int64(logEvery)) {
+		if now, next := d.memory.now(), d.complain.Load(); now >= next && d.complain.CompareAndSwap(next, now+int64(logEvery)) {
 			d.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "Config.Known fails, so repeats may be refused", slog.Any("error", err))
 		}
 		return false

@@ -1,9 +1,6 @@
 package throttle
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -13,7 +10,8 @@ import (
 
 // A Refusal is why a rate limiter didn't let a request through. It is an error, and a handler that answers the request.
 type Refusal struct {
-	pass     Pass          // as it would have been
+	memory   *memory
+	claim    claim         // as it would have been
 	violated uint8         // quotas, a bit for each; none if the queue is too long
 	wait     time.Duration // until the request can be let through
 }
@@ -32,9 +30,9 @@ func (x *Refusal) Quotas() []string {
 		return []string{backlogName}
 	}
 	var names []string
-	for i := range x.pass.plan.rules {
+	for i := range x.claim.plan.rules {
 		if x.violated>>i&1 != 0 {
-			names = append(names, x.pass.plan.rules[i].Name)
+			names = append(names, x.claim.plan.rules[i].Name)
 		}
 	}
 	return names
@@ -46,15 +44,15 @@ func (x *Refusal) Quotas() []string {
 func (x *Refusal) RetryAfter() time.Duration {
 	seconds := inSeconds(int64(x.wait))
 	spread := min(seconds/4, 59) + 1
-	return time.Duration(seconds+int64(x.pass.who.hash%uint64(spread+1))) * time.Second
+	return time.Duration(seconds+int64(x.claim.who.hash%uint64(spread+1))) * time.Second
 }
 
 // Error tells the rate limiter and the quotas, and not the tenant.
 func (x *Refusal) Error() string {
 	if x.violated == 0 {
-		return fmt.Sprintf("throttle: rate limiter %s: the queue is too long; send the request again in %v", x.pass.limiter.name, x.RetryAfter())
+		return fmt.Sprintf("throttle: rate limiter %s: the queue is too long; send the request again in %v", x.memory.name, x.RetryAfter())
 	}
-	return fmt.Sprintf("throttle: rate limiter %s: used up: %s; send the request again in %v", x.pass.limiter.name, strings.Join(x.Quotas(), ", "), x.RetryAfter())
+	return fmt.Sprintf("throttle: rate limiter %s: used up: %s; send the request again in %v", x.memory.name, strings.Join(x.Quotas(), ", "), x.RetryAfter())
 }
 
 // SetFields sets what clients read in the header of an answer: Retry-After, and where a quota is used up,
@@ -63,7 +61,7 @@ func (x *Refusal) SetFields(h http.Header) {
 	h.Set("Retry-After", strconv.FormatInt(int64(x.RetryAfter()/time.Second), 10))
 	h.Set("Cache-Control", "no-store")
 	if x.violated != 0 {
-		x.pass.setFields(h, x.violated, x.wait)
+		x.claim.setFields(h, x.memory.key, x.violated, x.wait)
 	}
 }
 
@@ -85,83 +83,4 @@ func (x *Refusal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body)) // the client may have gone
-}
-
-// count counts a refusal in the metrics.
-func (x *Refusal) count() {
-	if x.violated == 0 {
-		x.pass.limiter.counts.refused.WithLabelValues(backlogName).Inc()
-		return
-	}
-	for i := range x.pass.plan.rules {
-		if x.violated>>i&1 != 0 {
-			x.pass.plan.rules[i].count()
-		}
-	}
-}
-
-// SetFields sets RateLimit-Policy and RateLimit, which tell clients of their quotas before they are used up. Those of a
-// free repeat, which has taken nothing, tell what is left now. Serve calls it.
-func (p *Pass) SetFields(h http.Header) {
-	if p.limiter == nil {
-		return
-	}
-	s := p.limiter.shard(p)
-	s.mu.Lock()
-	now := *p // somebody may read the body still, which is charged
-	if p.free {
-		now.at = p.limiter.now()
-		for i := range p.plan.rules {
-			now.after[i] = *s.seen(&p.plan.rules[i], p.who.hash, now.at)
-		}
-	}
-	s.mu.Unlock()
-	now.setFields(h, 0, 0)
-}
-
-// setFields adds the fields, so that they join those of another rate limiter. A quota that is violated has what is left
-// of it, and the time until the request fits. One that degrades the request has nothing left. For any other one the
-// time is given only where nothing is left: from units and a time together a client may work out a rate that the quota
-// doesn't have.
-func (p *Pass) setFields(h http.Header, violated uint8, wait time.Duration) {
-	if len(p.plan.rules) == 0 {
-		return
-	}
-	key := ";pk=:" + p.limiter.partition(p.who) + ":"
-	var policy, limit []byte
-	for i := range p.plan.rules {
-		r := &p.plan.rules[i]
-		if i > 0 {
-			policy, limit = append(policy, ", "...), append(limit, ", "...)
-		}
-		policy = append(append(policy, r.policy...), key...)
-		units, seconds := r.left(p.after[i], p.at)
-		if p.less>>i&1 != 0 {
-			units = 0
-		}
-		if (violated|p.less)>>i&1 != 0 && r.Unit != Concurrent {
-			_, _, ns := r.take(p.after[i], p.at, r.cost(p.bytes))
-			seconds = inSeconds(ns)
-		}
-		limit = append(append(limit, '"'), r.Name...)
-		limit = strconv.AppendInt(append(limit, `";r=`...), units, 10)
-		if seconds > 0 {
-			limit = strconv.AppendInt(append(limit, ";t="...), seconds, 10)
-		}
-		limit = append(limit, key...)
-	}
-	h.Add("RateLimit-Policy", string(policy))
-	h.Add("RateLimit", string(limit))
-}
-
-// partition returns what clients see of a tenant: the same for all its requests, and nothing that anybody can get the
-// tenant from.
-func (d *RateLimiter) partition(who party) string {
-	mac := hmac.New(sha256.New, d.cfg.Key)
-	kind := "tenant "
-	if who.address {
-		kind = "address "
-	}
-	_, _ = mac.Write([]byte(kind + who.name)) // never fails
-	return base64.StdEncoding.EncodeToString(mac.Sum(nil)[:9])
 }

@@ -32,7 +32,7 @@ func (d *RateLimiter) Serve(next http.Handler) http.Handler {
 		if pass.Degraded() {
 			r = r.WithContext(context.WithValue(r.Context(), degradedKey{}, true))
 		}
-		if r.ContentLength != 0 && r.Body != nil && pass.plan.bytes {
+		if r.ContentLength != 0 && r.Body != nil && pass.claim.plan.bytes {
 			m := &meter{ReadCloser: r.Body, pass: &pass, announced: max(r.ContentLength, 0)}
 			defer m.end() // before the pass ends
 			metered := *r
@@ -60,7 +60,7 @@ func (a *answer) ending() Ending {
 	switch {
 	case a.status < http.StatusBadRequest:
 		return Accepted
-	case !a.pass.who.address && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden):
+	case !a.pass.claim.who.address && (a.status == http.StatusUnauthorized || a.status == http.StatusForbidden):
 		return Void
 	}
 	return Spent

@@ -13,6 +13,8 @@ const (
 	shardBits = 6
 )
 
+func shardOf(who uint64) uint64 { return who >> (64 - shardBits) }
+
 // A shard is what a rate limiter knows of a part of its tenants.
 type shard struct {
 	mu      sync.Mutex

@@ -115,7 +115,7 @@ func TestANewcomerThatShared(t *testing.T) {
 		s.rates.most, s.holds.most = leastSlots, leastSlots
 		p := &plan{rules: []rule{newRule(q, maphash.MakeSeed(), nil)}}
 		ask := func(who uint64, now int64) bool {
-			violated, _ := s.take(&Pass{plan: p, who: party{hash: who}}, now)
+			violated, _ := s.take(&claim{plan: p, who: party{hash: who}}, now)
 			return violated == 0
 		}
 		for who := range uint64(leastSlots) { // they fill the table, the first one for the shortest time

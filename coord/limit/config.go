@@ -9,6 +9,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/limit/internal/bucket"
+	"github.com/millrace-go/millrace/coord/limit/internal/row"
 	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
@@ -21,12 +23,7 @@ const (
 	MostSlots = 1 << 30 // calls at a time
 )
 
-// These are the TTL of a row, which this version writes, and the least and the longest TTL in rows of other versions.
-const (
-	defaultTTL = 20 * time.Second
-	minTTL     = 3 * time.Second
-	maxTTL     = time.Minute
-)
+const defaultTTL = 20 * time.Second // of a row
 
 // Config is how a process takes part. The zero Config is right for most callers.
 type Config struct {
@@ -49,14 +46,13 @@ type Config struct {
 func (c Config) withDefaults(store *storage.Store, name string) (Config, error) {
 	faults := []error{storecall.CheckStore(store), storage.CheckKey(name)}
 	c.ttl = cmp.Or(c.ttl, defaultTTL)
-	if c.Changed == nil {
-		c.Changed = func() {}
-	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	c.Logger = c.Logger.With(slog.String("share", name))
-	c.Changed = contained(c.Changed, c.Logger)
+	if c.Changed != nil {
+		c.Changed = contained(c.Changed, c.Logger)
+	}
 	return c, errors.Join(faults...)
 }
 
@@ -67,6 +63,23 @@ func contained(f func(), log *slog.Logger) func() {
 			log.LogAttrs(context.Background(), slog.LevelError, "Config.Changed panics", slog.Any("error", err))
 		}
 	}
+}
+
+// join returns what a bucket stands on: a row in the document of a number.
+func (c Config) join(store *storage.Store, key string) bucket.Config {
+	k := row.NewKeeper(store, key, row.Config{TTL: c.ttl, Strict: c.Strict, Logger: c.Logger})
+	return bucket.Config{TTL: c.ttl, Changed: c.Changed, Join: k.Join}
+}
+
+// alone is what a bucket stands on that has all of a number.
+func alone() bucket.Config { return bucket.Config{TTL: row.LeastTTL} }
+
+// left is the error of leaving.
+func left(key string, err error) error {
+	if err != nil {
+		return fmt.Errorf("limit: leave %s: %w", storage.Quote(key), err)
+	}
+	return nil
 }
 
 // CheckRate refuses a rate that can't be divided.
@@ -83,4 +96,13 @@ func CheckSlots(n int) error {
 		return fmt.Errorf("%w: %d slots; want 1 to %d", storage.ErrInvalid, n, MostSlots)
 	}
 	return nil
+}
+
+// Damaged returns the names of rates and slots whose blob can't be read, as "rate/smtp". The processes that use such a
+// number replace the blob by themselves, 70 seconds after nobody has changed it.
+func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) {
+	if names, err = row.Damaged(ctx, s); err != nil {
+		return nil, fmt.Errorf("limit: damaged: %w", err)
+	}
+	return names, nil
 }

@@ -80,4 +80,12 @@
 //
 // The rest is the share of the dead process, which is lost for 23 seconds, and what processes with little work keep for
 // their next burst. A TTL of 10 seconds doubles the requests and gains nothing, because they collide.
+//
+// # Files
+//
+//	rate.go          calls a second
+//	slots.go         calls at a time
+//	config.go        how a process takes part, and what is refused
+//	internal/bucket  the share in force, its permits and those that wait: under a mutex, without a store
+//	internal/row     the document, the process's row in it, and when to look: one goroutine's own
 package limit

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/limit/internal/bucket"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // Slots are calls at a time, of all processes that name them together. Its methods may be called concurrently.
-type Slots struct{ p *part }
+type Slots struct {
+	key string
+	b   *bucket.Bucket
+}
 
 // NewSlots returns this process's part of n slots. It makes no request. A name is a key of a blob; see
 // storage.CheckKey. An error is about the store, the name, n or cfg.
@@ -21,7 +25,8 @@ func NewSlots(store *storage.Store, name string, n int, cfg Config) (*Slots, err
 	if err != nil {
 		return nil, fmt.Errorf("limit: slots %s: %w", storage.Quote(name), err)
 	}
-	return &Slots{newPart(store, "slots", name, int64(n), cfg, 0)}, nil
+	key := "slots/" + name
+	return &Slots{key, bucket.NewSlots(int64(n), cfg.join(store, key))}, nil
 }
 
 // LocalSlots returns slots of this process alone, without a store.
@@ -29,92 +34,41 @@ func LocalSlots(n int) (*Slots, error) {
 	if err := CheckSlots(n); err != nil {
 		return nil, fmt.Errorf("limit: %w", err)
 	}
-	return &Slots{newLocal("slots", int64(n), 0)}, nil
+	return &Slots{"slots", bucket.NewSlots(int64(n), alone())}, nil
 }
 
 // Set changes the number that this process knows. The smallest of all processes is in force.
 func (s *Slots) Set(n int) error {
 	if err := CheckSlots(n); err != nil {
-		return fmt.Errorf("limit: set %s: %w", storage.Quote(s.p.key), err)
+		return fmt.Errorf("limit: set %s: %w", storage.Quote(s.key), err)
 	}
-	s.p.setLimit(int64(n))
+	s.b.SetLimit(int64(n))
 	return nil
 }
 
 // Take takes a slot for one call, or returns how long to wait before the next try; a slot may be free before. Each slot
 // that was taken is given back once, by [Slots.Give]. The first call of a process that was idle finds none, because it
 // must join the others first. While calls are in [Slots.Wait], the slots are theirs.
-func (s *Slots) Take() (wait time.Duration, ok bool) { return s.take(false) }
-
-func (s *Slots) take(first bool) (wait time.Duration, ok bool) {
-	p := s.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	p.ask(now)
-	if p.busy < p.force(now) && (first || p.waiting == 0) {
-		p.busy++
-		p.used = max(p.used, p.busy)
-		if p.busy == p.force(now) {
-			p.more() // there is none for the next one
-		}
-		return 0, true
-	}
-	p.more()
-	return p.cfg.ttl / 20, false
-}
-
-// more notes that all slots of the part are in use, under the mutex.
-func (p *part) more() {
-	p.eager = true
-	if p.wanted < p.limit {
-		p.hurry()
-	}
-}
+func (s *Slots) Take() (wait time.Duration, ok bool) { return s.b.Take() }
 
 // Give gives a slot back, when its call has ended.
-func (s *Slots) Give() {
-	p := s.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	over := p.busy > p.use
-	p.busy--
-	p.tell()
-	if over || p.leaving && p.busy == 0 {
-		p.hurry() // others wait for it
-	}
-}
+func (s *Slots) Give() { s.b.Give() }
 
 // Wait waits for a slot and takes it, or returns the cause of ctx. Calls get their slots in the order in which they
 // have come.
-func (s *Slots) Wait(ctx context.Context) error { return wait(ctx, s.p, s.take) }
+func (s *Slots) Wait(ctx context.Context) error { return s.b.Wait(ctx) }
 
 // Room returns how many calls of this process may be under way, those that are included, and a channel that is closed
 // when that changes. A process that is idle has one: its first call is what joins the others.
 func (s *Slots) Room() (n int, changed <-chan struct{}) {
-	p := s.p
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.running {
-		return 1, p.change()
-	}
-	now := time.Now()
-	n = int(p.force(now))
-	if n == 0 {
-		p.asked = now
-		p.more()
-	}
-	return n, p.change()
+	n, _, changed = s.b.Room(0)
+	return n, changed
 }
 
 // Share returns the slots of this process that are in force now.
-func (s *Slots) Share() int {
-	s.p.mu.Lock()
-	defer s.p.mu.Unlock()
-	return int(s.p.force(time.Now()))
-}
+func (s *Slots) Share() int { return int(s.b.Share()) }
 
 // Leave gives the share back, so that others have it at once. Slots of calls that are under way are given back when
 // these end; Leave doesn't wait for that. The next call joins again. After an error, others have the share after 7/6 of
 // the TTL, which is 20 seconds.
-func (s *Slots) Leave(ctx context.Context) error { return s.p.leave(ctx) }
+func (s *Slots) Leave(ctx context.Context) error { return left(s.key, s.b.Leave(ctx)) }

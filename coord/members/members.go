@@ -39,7 +39,7 @@ type Member struct {
 	others           agree.Presence[row] // the members that rank higher
 	pause            time.Duration       // until the next look
 	readFailingSince time.Time           // when the first of the failing looks began; zero after a success
-	writeFailing     bool                // the last beat failed
+	trouble          *agree.Trouble
 
 	mu      sync.Mutex
 	active  bool
@@ -71,6 +71,7 @@ func Join(store *storage.Store, group string, cfg Config) (*Member, error) {
 	m := &Member{
 		cfg: cfg, group: group, key: hex.EncodeToString(rank[:8]) + "-" + id, rows: store.Table(table),
 		ended: make(chan struct{}), changed: make(chan struct{}),
+		trouble: agree.NewTrouble(cfg.Logger.With(slog.String("group", group))),
 	}
 	m.others = agree.Presence[row]{Rows: m.rows, Partition: group, Decode: decode}
 	ctx, stop := context.WithCancel(context.Background())
@@ -142,15 +143,14 @@ func (m *Member) beat(ctx context.Context) {
 	if err == nil {
 		_, err = m.rows.Put(call, m.group, m.key, data, storage.Condition{})
 	}
-	m.logChange(ctx, "write the member's own row", m.writeFailing, err)
-	m.writeFailing = err != nil
+	m.trouble.Note(ctx, "write the member's own row", err)
 }
 
 // look reads how many members rank higher, and so whether this member is active.
 func (m *Member) look(ctx context.Context) {
 	began := time.Now()
 	above, err := m.read(ctx)
-	m.logChange(ctx, "read the rows of the other members", !m.readFailingSince.IsZero(), err)
+	m.trouble.Note(ctx, "read the rows of the other members", err)
 	if err != nil {
 		if m.readFailingSince.IsZero() {
 			m.readFailingSince = began
@@ -201,15 +201,4 @@ func (m *Member) note(active bool) {
 	m.active = active
 	close(m.changed)
 	m.changed = make(chan struct{})
-}
-
-// logChange logs the first failure of an operation, and the first success after it.
-func (m *Member) logChange(ctx context.Context, what string, before bool, err error) {
-	switch {
-	case ctx.Err() != nil: // the member leaves
-	case err != nil && !before:
-		m.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "can't "+what+"; trying again", slog.String("group", m.group), slog.Any("error", err))
-	case err == nil && before:
-		m.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "can "+what+" again", slog.String("group", m.group))
-	}
 }

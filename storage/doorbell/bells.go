@@ -21,10 +21,14 @@ const (
 	longest   = time.Hour              // between two turns
 )
 
-// bells are the queues that consumers of this process wait for, or whose listeners it has to ring. Times are since
-// start, by the monotonic clock.
+// A clock counts from the start of a store, by the monotonic clock.
+type clock struct{ start time.Time }
+
+func (c clock) now() time.Duration { return time.Since(c.start) }
+
+// bells are the queues that consumers of this process wait for, or whose listeners it has to ring.
 type bells struct {
-	start  time.Time
+	clock
 	kicked chan struct{} // of capacity 1: a turn is needed sooner than planned
 
 	mu     sync.Mutex
@@ -75,11 +79,9 @@ type due struct {
 	everyone bool // all listeners are to be rung
 }
 
-func newBells() *bells {
-	return &bells{start: time.Now(), kicked: make(chan struct{}, 1), queues: map[string]*bell{}}
+func newBells(c clock) *bells {
+	return &bells{clock: c, kicked: make(chan struct{}, 1), queues: map[string]*bell{}}
 }
-
-func (b *bells) now() time.Duration { return time.Since(b.start) }
 
 // close stops everything except [bells.rest].
 func (b *bells) close() {

@@ -16,7 +16,7 @@ import (
 // ringing runs f with bells under virtual time. sent returns when each round was sent, since the last call.
 func ringing(t *testing.T, f func(t *testing.T, b *bells, sent func() []time.Duration)) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBells()
+		b := newBells(clock{time.Now()})
 		var mu sync.Mutex
 		var rounds []time.Duration
 		ctx, cancel := context.WithCancel(t.Context())
@@ -213,7 +213,7 @@ func TestAllWatchersAreRung(t *testing.T) {
 func TestNothingIsForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := newBells()
+		b := newBells(clock{time.Now()})
 		ctx, cancel := context.WithCancel(t.Context())
 		sent := make(chan string, 10)
 		var all sync.WaitGroup

@@ -131,9 +131,9 @@ func TestKnownAreRungOnce(t *testing.T) {
 	for round := range 5 {
 		send(t, s, "queue")
 		until(t, "the ring and the read", func() bool {
-			s.own.others.mu.Lock()
-			defer s.own.others.mu.Unlock()
-			return calls.Count("query") == round+1 && !s.own.others.reading
+			s.own.send.mu.Lock()
+			defer s.own.send.mu.Unlock()
+			return calls.Count("query") == round+1 && !s.own.send.reading
 		})
 		if rung := receivedBy(t, list); len(rung[0]) != 1 {
 			t.Errorf("round %d: a listener was rung %d times; want once", round, len(rung[0]))
@@ -150,9 +150,9 @@ func TestNotItself(t *testing.T) {
 		send(t, a, "queue")
 		wantRing(t, ring, "a send of its own")
 		until(t, "the table to be read", func() bool {
-			a.own.others.mu.Lock()
-			defer a.own.others.mu.Unlock()
-			return a.own.others.begun && !a.own.others.reading
+			a.own.send.mu.Lock()
+			defer a.own.send.mu.Unlock()
+			return a.own.send.begun && !a.own.send.reading
 		})
 		if got := a.Counts(); got != (Counts{}) {
 			t.Errorf("round %d: counts %+v; want no rings to itself", round, got)

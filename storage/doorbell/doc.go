@@ -28,10 +28,17 @@
 //
 // # Files
 //
-//   - bells.go: the queues that this process waits for, and the rings it has to send, without any network
-//   - send.go: the sender
-//   - listen.go: the listener
-//   - row.go: its row
-//   - publish.go: what is published
-//   - wire.go: datagrams and rows
+// Each file calls only files below it:
+//
+//	doorbell.go   what a program writes, and its faults
+//	store.go      the store: it makes the parts, and is what a consumer calls
+//	queue.go      calls of a queue that ring
+//	publish.go    publications: the requests that wait for an answer of another process
+//	send.go       the socket for sending; which listeners are rung
+//	listen.go     the socket for receiving; which datagrams are heeded
+//	row.go        when this process's row is written
+//	directory.go  the table: the rows of others, which of them are alive, and this process's own
+//	bells.go      the queues that this process waits for, and the rings it has to send, without any network
+//	budget.go     how much work is done for worthless datagrams
+//	wire.go       datagrams and rows
 package doorbell

@@ -39,9 +39,9 @@ func polling(t *testing.T) *poller {
 		return x.calls.Hook(ctx, op, do)
 	}), loopback(), usualPace())
 	x.own.listening = true
-	x.own.wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(x.ahead.Load())) }
+	x.own.dir.wall = func() time.Time { return time.Now().Round(0).Add(time.Duration(x.ahead.Load())) }
 	t.Cleanup(x.Listen("queue").Close)
-	x.own.all.Go(func() { x.own.publish(keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")) })
+	x.own.all.Go(func() { x.own.row.run(keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")) })
 	time.Sleep(time.Minute)
 	if !x.stands() {
 		t.Fatal("there is no row")
@@ -51,7 +51,7 @@ func polling(t *testing.T) *poller {
 
 func (x *poller) stands() bool {
 	x.t.Helper()
-	_, err := x.Table(tableName).Get(x.t.Context(), partition, x.own.id)
+	_, err := x.Table(tableName).Get(x.t.Context(), partition, x.own.dir.id)
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		x.t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestVanishedRowComesBack(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				x := polling(t)
-				if err := x.Table(tableName).Delete(t.Context(), partition, x.own.id, storage.Condition{}); err != nil {
+				if err := x.Table(tableName).Delete(t.Context(), partition, x.own.dir.id, storage.Condition{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -220,14 +220,14 @@ func TestRungAgain(t *testing.T) {
 	send(t, b, "queue")
 	wantRing(t, ring, "a send")
 	receive(1)
-	if err := a.Table(tableName).Delete(t.Context(), partition, a.own.id, storage.Condition{}); err != nil {
+	if err := a.Table(tableName).Delete(t.Context(), partition, a.own.dir.id, storage.Condition{}); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the sender to forget the listener", func() bool {
 		send(t, b, "elsewhere")
-		b.own.others.mu.Lock()
-		defer b.own.others.mu.Unlock()
-		return len(b.own.others.list) == 0
+		b.own.send.mu.Lock()
+		defer b.own.send.mu.Unlock()
+		return len(b.own.send.list) == 0
 	})
 	receive(0)
 	send(t, b, "queue")

@@ -7,45 +7,56 @@ import (
 	"hash"
 	"maps"
 	"net"
+	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
 const (
-	clocks     = 10 * time.Minute       // the time in a ring may be this far off
-	maxStreams = 20000                  // remembered pairs of a sender and a queue
-	slice      = 100 * time.Millisecond // the period for which worthless counts
-	worthless  = 1000
+	clocks     = 10 * time.Minute // the time in a ring may be this far off
+	maxStreams = 20000            // remembered pairs of a sender and a queue
+
+	// mostAnswers is how many publications a listener answers at the same time. It drops others, and they are repeated.
+	mostAnswers = 64
 )
 
-// startListening opens the socket, and begins to receive and to keep the row, until the store is closed. s.mu is held.
-func (s *store) startListening() error {
-	packets, err := net.ListenPacket("udp", s.cfg.Listen)
+// An intake receives the datagrams of a socket.
+type intake struct {
+	bells  *bells
+	desk   *pubsub.Desk
+	ctx    context.Context // until Close
+	all    *sync.WaitGroup // of the store's goroutines
+	counts *counts
+
+	conn  *net.UDPConn
+	key   []byte
+	slots chan struct{} // full while too many publications are being answered
+}
+
+// open opens the socket.
+func (i *intake) open(listen string) error {
+	packets, err := net.ListenPacket("udp", listen)
 	if err != nil {
 		return err
 	}
-	conn := packets.(*net.UDPConn) // the network udp returns this type
-	key := make([]byte, keySize)
-	rand.Read(key)
-	s.listening = true
-	s.all.Go(func() {
-		defer conn.Close() // ends receive
-		s.publish(key, conn.LocalAddr().(*net.UDPAddr).AddrPort())
-	})
-	s.all.Go(func() { s.receive(conn, key) })
+	i.conn = packets.(*net.UDPConn) // the network udp returns this type
+	i.key, i.slots = make([]byte, keySize), make(chan struct{}, mostAnswers)
+	rand.Read(i.key)
 	return nil
 }
 
+// at is the address of the socket.
+func (i *intake) at() netip.AddrPort { return i.conn.LocalAddr().(*net.UDPAddr).AddrPort() }
+
 // receive receives datagrams until the socket is closed.
-func (s *store) receive(conn *net.UDPConn, key []byte) {
-	filter := newRingFilter(key)
-	desk := &pubsub.Desk{Receivers: s.receivers}
-	slots := make(chan struct{}, mostAnswers)
+func (i *intake) receive() {
+	filter := newRingFilter(i.key)
 	var b budget
 	buf := make([]byte, maxPublication+1) // one byte more than the longest, to notice a longer datagram
 	for {
-		n, from, err := conn.ReadFromUDPAddrPort(buf)
+		n, from, err := i.conn.ReadFromUDPAddrPort(buf)
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
@@ -54,21 +65,36 @@ func (s *store) receive(conn *net.UDPConn, key []byte) {
 			switch v {
 			case fresh:
 				if x.request != nil {
-					s.answer(conn, from, key, desk, slots, *x.request)
-				} else if s.bells.ringForOther(x.queue) {
-					s.counts.accepted.Add(1)
+					i.answer(from, *x.request)
+				} else if i.bells.ringForOther(x.queue) {
+					i.counts.accepted.Add(1)
 				}
 				continue
 			case repeated:
-				s.counts.repeated.Add(1)
+				i.counts.repeated.Add(1)
 			case refused:
-				s.counts.refused.Add(1)
+				i.counts.refused.Add(1)
 			}
 		}
-		if !b.pay(s.ctx, s.bells.now()) {
+		if !b.pay(i.ctx, i.bells.now()) {
 			return
 		}
 	}
+}
+
+// answer answers a publication, unless too many are being answered.
+func (i *intake) answer(from netip.AddrPort, r pubsub.Request) {
+	select {
+	case i.slots <- struct{}{}:
+	default:
+		return
+	}
+	i.all.Go(func() {
+		defer func() { <-i.slots }()
+		if n, ok := i.desk.Answer(i.ctx, r); ok {
+			_, _ = i.conn.WriteToUDPAddrPort(appendAnswer(nil, newMAC(i.key), r.ID, n), from)
+		}
+	})
 }
 
 // A verdict is the result of judging a datagram.
@@ -119,36 +145,4 @@ func (f *ringFilter) judgeDatagram(b []byte, now time.Time) (ring, verdict) {
 	}
 	f.lastSeen[stream] = r.at
 	return r, fresh
-}
-
-// A budget bounds the work for worthless datagrams. Those beyond it wait in the socket's buffer, or are lost there.
-type budget struct {
-	end  time.Duration // of the current slice
-	left int
-}
-
-// spend counts one datagram, and returns how long to wait before the next.
-func (b *budget) spend(now time.Duration) time.Duration {
-	if now >= b.end {
-		b.end, b.left = now+slice, worthless
-	}
-	b.left--
-	if b.left > 0 {
-		return 0
-	}
-	return b.end - now
-}
-
-// pay counts one worthless datagram, and waits if there were too many. It returns false when ctx ends.
-func (b *budget) pay(ctx context.Context, now time.Duration) bool {
-	wait := b.spend(now)
-	if wait <= 0 {
-		return true
-	}
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(wait):
-		return true
-	}
 }

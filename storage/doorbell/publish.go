@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -15,9 +14,6 @@ import (
 )
 
 const (
-	// mostAnswers is how many publications a listener answers at the same time. It drops others, and they are repeated.
-	mostAnswers = 64
-
 	// repeatAfter is the time until an unanswered request is repeated, and doubles each time.
 	repeatAfter = 40 * time.Millisecond
 
@@ -29,142 +25,11 @@ const (
 	silentFor = 30 * time.Second
 )
 
-// Subscribe implements driver.Listener. It returns when the topic is in this process's row, where others find it.
-func (l storeListener) Subscribe(ctx context.Context, topic string, receiver driver.Receiver) (driver.Registration, error) {
-	h, err := l.s.receivers.Subscribe(topic, receiver)
-	if err != nil {
-		return nil, err
-	}
-	if err := l.enterRow(ctx); err != nil {
-		h.Close()
-		return nil, err
-	}
-	return h, nil
-}
-
-// enterRow returns when all topics of this store's receivers are in the row.
-func (l storeListener) enterRow(ctx context.Context) error {
-	s := l.s
-	s.mu.Lock()
-	var err error
-	if !s.listening && !s.closed {
-		err = s.startListening()
-	}
-	s.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("%w: can't listen for what is published: %w", driver.ErrUnavailable, err)
-	}
-	done := make(chan error, 1)
-	select {
-	case s.subscribes <- done:
-	case <-s.ctx.Done():
-		return errClosed()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	select {
-	case err = <-done:
-	case <-s.ctx.Done():
-		return errClosed()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("can't write the row by which others find this process: %w", err)
-	}
-	return nil
-}
-
-func errClosed() error { return fmt.Errorf("%w: it is closed", driver.ErrUnavailable) }
-
-// Publish implements driver.Listener.
-func (l storeListener) Publish(ctx context.Context, topic string, data []byte, one bool) (int, error) {
-	return pubsub.Publish(ctx, l.s.receivers, l, topic, data, one)
-}
-
-// Peers implements pubsub.Transport. It reads the rows afresh, because a listener may have come a moment ago.
-func (l storeListener) Peers(ctx context.Context, topic string) ([]pubsub.Peer, func(), error) {
-	s := l.s
-	began := s.bells.now()
-	rows, own, err := s.rows(ctx)
-	if err != nil {
-		return nil, func() {}, err
-	}
-	if !own {
-		s.missRow(began)
-	}
-	o := &s.others
-	o.mu.Lock()
-	rows = judge(rows, o.list, began, time.Now(), s.pace)
-	var list []pubsub.Peer
-	for _, l := range rows {
-		if l.subscribes(topic) {
-			list = append(list, &peer{s, l})
-		}
-	}
-	open := len(list) == 0 || s.open()
-	o.mu.Unlock()
-	if !open {
-		return nil, func() {}, fmt.Errorf("%w: no socket by which to reach others", driver.ErrUnavailable)
-	}
-	s.asks.begin(s, rows, len(list) > 0)
-	return list, func() {}, nil
-}
-
-// A peer implements pubsub.Peer.
-type peer struct {
-	s *store
-	l listener
-}
-
-// String tells an operator where the peer listens.
-func (p *peer) String() string {
-	var all []string
-	for _, a := range p.l.addresses {
-		all = append(all, a.String())
-	}
-	return strings.Join(all, " or ")
-}
-
-// Call implements pubsub.Peer. It repeats the request until it is answered.
-func (p *peer) Call(ctx context.Context, r pubsub.Request) (int, error) {
-	a := &p.s.asks
-	answers, hurry := a.add(r.ID, p.l, p.s.bells.now())
-	defer a.remove(r.ID)
-	if hurry {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, silentLimit)
-		defer cancel()
-	}
-	wait := repeatAfter
-	for try := 0; ; try++ {
-		p.s.others.mu.Lock()
-		sent := p.s.post(p.l, try, ring{request: &r})
-		p.s.others.mu.Unlock()
-		if !sent && try == 0 {
-			return 0, fmt.Errorf("%w: none of its addresses can be reached", pubsub.ErrGone)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case n := <-answers:
-			timer.Stop()
-			a.answered(p.l.id)
-			return n, nil
-		case <-ctx.Done():
-			timer.Stop()
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) && a.unanswered(p.l.id, p.s.bells.now()) {
-				return 0, fmt.Errorf("%w: %w", pubsub.ErrUnreached, context.Cause(ctx))
-			}
-			return 0, context.Cause(ctx)
-		case <-timer.C:
-		}
-		wait *= 2
-	}
-}
-
-// asks are the requests that wait for an answer.
+// asks are the requests that wait for an answer of another process.
 type asks struct {
-	all sync.WaitGroup // the goroutine that reads answers
+	clock clock
+	send  *sender
+	all   sync.WaitGroup // the goroutine that reads answers
 
 	mu      sync.Mutex
 	reading bool
@@ -180,8 +45,74 @@ type ask struct {
 	answers chan int // of capacity 1
 }
 
+// Peers implements pubsub.Transport. It reads the rows afresh, because a listener may have come a moment ago.
+func (a *asks) Peers(ctx context.Context, topic string) ([]pubsub.Peer, func(), error) {
+	rows, began, err := a.send.dir.read(ctx)
+	if err != nil {
+		return nil, func() {}, err
+	}
+	found, open := a.send.find(rows, began, topic)
+	if !open {
+		return nil, func() {}, fmt.Errorf("%w: no socket by which to reach others", driver.ErrUnavailable)
+	}
+	a.begin(rows, len(found) > 0)
+	var list []pubsub.Peer
+	for _, l := range found {
+		list = append(list, &peer{a, l})
+	}
+	return list, func() {}, nil
+}
+
+// A peer implements pubsub.Peer.
+type peer struct {
+	asks *asks
+	l    listener
+}
+
+// String tells an operator where the peer listens.
+func (p *peer) String() string {
+	var all []string
+	for _, a := range p.l.addresses {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, " or ")
+}
+
+// Call implements pubsub.Peer. It repeats the request until it is answered.
+func (p *peer) Call(ctx context.Context, r pubsub.Request) (int, error) {
+	a := p.asks
+	answers, hurry := a.add(r.ID, p.l, a.clock.now())
+	defer a.remove(r.ID)
+	if hurry {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, silentLimit)
+		defer cancel()
+	}
+	wait := repeatAfter
+	for try := 0; ; try++ {
+		if !a.send.request(p.l, try, &r) && try == 0 {
+			return 0, fmt.Errorf("%w: none of its addresses can be reached", pubsub.ErrGone)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case n := <-answers:
+			timer.Stop()
+			a.answered(p.l.id)
+			return n, nil
+		case <-ctx.Done():
+			timer.Stop()
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) && a.unanswered(p.l.id, a.clock.now()) {
+				return 0, fmt.Errorf("%w: %w", pubsub.ErrUnreached, context.Cause(ctx))
+			}
+			return 0, context.Cause(ctx)
+		case <-timer.C:
+		}
+		wait *= 2
+	}
+}
+
 // begin forgets what it knows of listeners that have no row any more, and begins to read answers.
-func (a *asks) begin(s *store, rows []listener, read bool) {
+func (a *asks) begin(rows []listener, read bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	still, reached := map[string]time.Duration{}, map[string]bool{}
@@ -196,7 +127,7 @@ func (a *asks) begin(s *store, rows []listener, read bool) {
 	a.silent, a.reached = still, reached
 	if read && !a.reading && !a.closed {
 		a.reading = true
-		a.all.Go(func() { a.read(s) })
+		a.all.Go(a.read)
 	}
 }
 
@@ -264,17 +195,17 @@ func (a *asks) key(id pubsub.ID) []byte {
 }
 
 // read receives answers until the socket for sending is closed.
-func (a *asks) read(s *store) {
+func (a *asks) read() {
 	var b budget
 	buf := make([]byte, answerSize+1)
 	for {
-		n, _, err := s.others.conn.ReadFromUDPAddrPort(buf)
+		n, _, err := a.send.conn.ReadFromUDPAddrPort(buf)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		id, count, ok := readAnswer(buf[:max(n, 0)], a.key)
 		if err != nil || !ok {
-			if !b.pay(s.ctx, s.bells.now()) {
+			if !b.pay(a.send.ctx, a.clock.now()) {
 				return
 			}
 			continue
@@ -288,19 +219,4 @@ func (a *asks) read(s *store) {
 		}
 		a.mu.Unlock()
 	}
-}
-
-// answer answers a publication, unless too many are being answered.
-func (s *store) answer(conn *net.UDPConn, from netip.AddrPort, key []byte, desk *pubsub.Desk, slots chan struct{}, r pubsub.Request) {
-	select {
-	case slots <- struct{}{}:
-	default:
-		return
-	}
-	s.all.Go(func() {
-		defer func() { <-slots }()
-		if n, ok := desk.Answer(s.ctx, r); ok {
-			_, _ = conn.WriteToUDPAddrPort(appendAnswer(nil, newMAC(key), r.ID, n), from)
-		}
-	})
 }

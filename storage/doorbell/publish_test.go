@@ -138,11 +138,11 @@ func TestLostWithTheTable(t *testing.T) {
 		x := polling(t)
 		h := subscribe(t, x.Doorbell, "topic", takesOne)
 		x.down.Store(true)
-		time.Sleep(x.own.pace.trust() - time.Second)
+		time.Sleep(x.own.dir.pace.trust() - time.Second)
 		if isLost(h) {
 			t.Error("lost while others still believe the row")
 		}
-		time.Sleep(2*x.own.pace.retry + time.Second)
+		time.Sleep(2*x.own.dir.pace.retry + time.Second)
 		if !isLost(h) {
 			t.Error("not lost though others don't believe the row any more")
 		}
@@ -168,7 +168,7 @@ func TestLostWithTheRow(t *testing.T) {
 		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || isLost(h) {
 			t.Fatalf("lost %v while the row is there, error %v", isLost(h), err)
 		}
-		if err := x.Table(tableName).Delete(t.Context(), partition, x.own.id, storage.Condition{}); err != nil {
+		if err := x.Table(tableName).Delete(t.Context(), partition, x.own.dir.id, storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := x.Publish(t.Context(), "other", nil, false); err != nil || !isLost(h) {
@@ -189,7 +189,8 @@ func TestLostByStandingStill(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := put(t, plain(t, filepath.Join(t.TempDir(), "test.db")), loopback(), usualPace()).own
-		p := newPublisher(s, keyOf(1), netip.MustParseAddrPort("127.0.0.1:9"))
+		p := s.row
+		p.key, p.at = keyOf(1), netip.MustParseAddrPort("127.0.0.1:9")
 		time.Sleep(time.Hour)
 		first, err := s.receivers.Subscribe("topic", takesOne)
 		if err != nil {
@@ -309,7 +310,7 @@ func TestSilentListenerGetsTheFullTimeAgain(t *testing.T) {
 		{silentFor - 1, true, false}, {1, false, true}, {0, false, false}, {0, true, true}, {0, false, true},
 	} {
 		now += c.after
-		a.begin(nil, []listener{l}, false)
+		a.begin([]listener{l}, false)
 		if _, hurry := a.add(id, l, now); hurry != c.hurry {
 			t.Errorf("publication %d: hurry %v; want %v", i, hurry, c.hurry)
 		}

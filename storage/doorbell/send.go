@@ -9,21 +9,20 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/internal/pubsub"
 )
 
-const (
-	tableName = "doorbells"
-	partition = "listeners"
-	mostRows  = 1000 // more listeners than this are not rung
+const lastRead = time.Second // the time left for a read when the store is closed
 
-	callTimeout = 30 * time.Second // of a request to the table
-	lastRead    = time.Second      // the time left for a read when the store is closed
-	clockAhead  = 5 * time.Minute  // a listener's clock may be this far ahead of a sender's
-)
+// A sender rings the listeners in other processes that this process knows.
+type sender struct {
+	dir    *directory
+	log    *slog.Logger
+	ctx    context.Context // until Close
+	all    *sync.WaitGroup // of the store's goroutines
+	counts *counts
+	name   uint64 // names this process in its rings
 
-// others are the listeners in other processes that this process knows.
-type others struct {
 	mu       sync.Mutex
 	list     []listener
 	begun    bool           // a read has begun
@@ -36,28 +35,13 @@ type others struct {
 	noSocket bool           // the socket can't be opened
 }
 
-// A listener is a process that can be rung.
-type listener struct {
-	row
-	id      string
-	etag    storage.ETag
-	changed time.Duration // when this state of its row was first seen
-	alive   bool          // it is probably alive
-}
-
-func (l *listener) subscribes(topic string) bool {
-	return l.alive && slices.Contains(l.Received, topic)
-}
-
-func (l *listener) listensTo(queue string) bool { return l.alive && slices.Contains(l.Queues, queue) }
-
 // fanout is how many processes that wait for a queue are rung at a time, including this one. With one, a listener that
 // has crashed, can't be reached or is busy would delay a message. With many, each ring may cost an empty Receive.
 const fanout = 2
 
 // ringListeners rings known listeners of a queue: all of them, or as many as make up the fanout together with this
 // process. When a read of the table is due, it starts one in the background, which then rings new listeners, too.
-func (s *store) ringListeners(x due) {
+func (s *sender) ringListeners(x due) {
 	n := fanout - x.local
 	if x.everyone {
 		n = mostRows
@@ -65,92 +49,52 @@ func (s *store) ringListeners(x due) {
 	if n <= 0 {
 		return
 	}
-	o := &s.others
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	every := s.pace.readEvery
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	every := s.dir.pace.readEvery
 	if s.ring(x.queue, n, nil) == 0 && x.local == 0 {
-		every = s.pace.readSoon
+		every = s.dir.pace.readSoon
 	}
-	now := s.bells.now()
-	if !o.reading && (!o.begun || now-o.began >= every) {
-		o.begun, o.began, o.reading, o.asked = true, now, true, map[string]int{}
+	now := s.dir.clock.now()
+	if !s.reading && (!s.begun || now-s.began >= every) {
+		s.begun, s.began, s.reading, s.asked = true, now, true, map[string]int{}
 		s.all.Go(s.readListeners)
 	}
-	if o.reading {
-		o.asked[x.queue] = max(o.asked[x.queue], n)
+	if s.reading {
+		s.asked[x.queue] = max(s.asked[x.queue], n)
 	}
 }
 
 // readListeners reads the rows, and rings new listeners of the queues that were rung meanwhile. It also checks whether
 // this process's row still exists.
-func (s *store) readListeners() {
+func (s *sender) readListeners() {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, func() { time.AfterFunc(lastRead, cancel) })()
-	began := s.bells.now()
-	list, own, err := s.rows(ctx)
-	if err == nil && !own {
-		s.missRow(began)
-	}
-	o := &s.others
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.reading = false
+	list, began, err := s.dir.read(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading = false
 	if err != nil {
-		if !o.failing && s.ctx.Err() == nil {
-			s.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "doorbell: can't read the table of listeners, so new ones are not rung; idle workers find messages by polling", slog.Any("error", err))
+		if !s.failing && s.ctx.Err() == nil {
+			s.log.LogAttrs(ctx, slog.LevelWarn, "doorbell: can't read the table of listeners, so new ones are not rung; idle workers find messages by polling", slog.Any("error", err))
 		}
-		o.failing = true
+		s.failing = true
 		return
 	}
-	o.failing = false
-	known := o.list
-	o.list = judge(list, known, o.began, time.Now(), s.pace)
-	for queue, n := range o.asked {
+	s.failing = false
+	known := s.list
+	s.list = judge(list, known, began, time.Now(), s.dir.pace)
+	for queue, n := range s.asked {
 		s.ring(queue, n, known)
 	}
 }
 
-// rows returns the other processes' rows. own reports that this process's row is among them, or may be beyond the
-// limit.
-func (s *store) rows(ctx context.Context) (list []listener, own bool, err error) {
-	n := 0
-	for r, err := range s.table.Query(ctx, partition, storage.RowRange{Limit: mostRows}) {
-		if err != nil {
-			return nil, false, err
-		}
-		n++
-		own = own || r.Key == s.id || n == mostRows
-		if x, ok := readRow(r.Data); ok && r.Key != s.id {
-			list = append(list, listener{row: x, id: r.Key, etag: r.ETag})
-		}
-	}
-	return list, own, nil
-}
-
-// judge notes which listeners are probably alive. A row must be valid by this machine's clock. It must also have
-// been renewed, whatever the clocks say, if it has been known for longer than a renewal takes.
-func judge(list, known []listener, now time.Duration, wall time.Time, p pace) []listener {
-	for i := range list {
-		l := &list[i]
-		l.changed = now
-		for _, k := range known {
-			if k.id == l.id && k.etag == l.etag {
-				l.changed = k.changed
-			}
-		}
-		l.alive = wall.Before(l.until()) && l.until().Before(wall.Add(p.valid+clockAhead)) && now-l.changed < p.trust()
-	}
-	return list
-}
-
 // ring rings up to n listeners of a queue that are not among the known ones, and returns how many it could choose
-// from. It chooses at random, so that no listener gets all the work. others.mu is held.
-func (s *store) ring(queue string, n int, known []listener) int {
-	o := &s.others
+// from. It chooses at random, so that no listener gets all the work. mu is held.
+func (s *sender) ring(queue string, n int, known []listener) int {
 	var choice []listener
-	for _, l := range o.list {
+	for _, l := range s.list {
 		if l.listensTo(queue) && !slices.ContainsFunc(known, func(k listener) bool { return k.id == l.id && k.listensTo(queue) }) {
 			choice = append(choice, l)
 		}
@@ -168,40 +112,58 @@ func (s *store) ring(queue string, n int, known []listener) int {
 }
 
 // post sends a datagram to all addresses of a listener, beginning with the one at first. It reports whether any could
-// be sent to. others.mu is held, and the socket is open.
-func (s *store) post(l listener, first int, r ring) (sent bool) {
-	o := &s.others
-	o.stamp = max(o.stamp+1, time.Now().UnixMicro())
-	r.sender, r.at = s.sender, o.stamp
+// be sent to. mu is held, and the socket is open.
+func (s *sender) post(l listener, first int, r ring) (sent bool) {
+	s.stamp = max(s.stamp+1, time.Now().UnixMicro())
+	r.sender, r.at = s.name, s.stamp
 	b := appendRing(nil, newMAC(l.Key), r)
 	for i := range l.addresses {
-		_, err := o.conn.WriteToUDPAddrPort(b, l.addresses[(first+i)%len(l.addresses)]) // one may be unreachable from here
+		_, err := s.conn.WriteToUDPAddrPort(b, l.addresses[(first+i)%len(l.addresses)]) // one may be unreachable from here
 		sent = sent || err == nil
 	}
 	return sent
 }
 
-// open opens the socket for sending, once; others.mu is held.
-func (s *store) open() bool {
-	o := &s.others
-	if o.conn == nil && !o.noSocket {
+// open opens the socket for sending, once; mu is held.
+func (s *sender) open() bool {
+	if s.conn == nil && !s.noSocket {
 		conn, err := net.ListenUDP("udp", nil)
 		if err != nil {
-			o.noSocket = true
-			s.cfg.Logger.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't open a socket to send rings; idle workers find messages by polling", slog.Any("error", err))
+			s.noSocket = true
+			s.log.LogAttrs(s.ctx, slog.LevelWarn, "doorbell: can't open a socket to send rings; idle workers find messages by polling", slog.Any("error", err))
 			return false
 		}
-		o.conn = conn
+		s.conn = conn
 	}
-	return o.conn != nil
+	return s.conn != nil
+}
+
+// find returns those of rows, read at a time, that subscribe to a topic and are probably alive. It reports whether they
+// can be reached.
+func (s *sender) find(rows []listener, began time.Duration, topic string) (list []listener, open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range judge(rows, s.list, began, time.Now(), s.dir.pace) {
+		if l.subscribes(topic) {
+			list = append(list, l)
+		}
+	}
+	return list, len(list) == 0 || s.open()
+}
+
+// request sends a publication to a listener; see post. The socket is open.
+func (s *sender) request(l listener, first int, r *pubsub.Request) (sent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.post(l, first, ring{request: r})
 }
 
 // close closes the socket.
-func (o *others) close() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.noSocket = true
-	if o.conn != nil {
-		o.conn.Close()
+func (s *sender) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noSocket = true
+	if s.conn != nil {
+		s.conn.Close()
 	}
 }

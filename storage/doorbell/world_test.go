@@ -87,7 +87,7 @@ func listeners(t *testing.T, s *Doorbell, n int) (list []listener) {
 	t.Helper()
 	until(t, "the rows of others", func() bool {
 		var err error
-		if list, _, err = s.own.rows(t.Context()); err != nil {
+		if list, _, err = s.own.dir.rows(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return len(list) == n
@@ -101,11 +101,11 @@ func watch(t *testing.T, s, seenBy *Doorbell, queue string) <-chan struct{} {
 	sub := s.Listen(queue)
 	t.Cleanup(sub.Close)
 	until(t, "the row", func() bool {
-		list, _, err := seenBy.own.rows(t.Context())
+		list, _, err := seenBy.own.dir.rows(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return slices.ContainsFunc(list, func(l listener) bool { return l.id == s.own.id && slices.Contains(l.Queues, queue) })
+		return slices.ContainsFunc(list, func(l listener) bool { return l.id == s.own.dir.id && slices.Contains(l.Queues, queue) })
 	})
 	return sub.Rings()
 }

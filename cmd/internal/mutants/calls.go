@@ -53,7 +53,7 @@ func guardedCalls() []mutant {
 		},
 		{
 			name: "calls that wait for a permit race for it",
-			file: "coord/limit/rate.go",
+			file: "coord/limit/internal/bucket/bucket.go",
 			old:  "	case line <- struct{}{}: // in the order of those that wait\n		defer func() { <-line }()",
 			new:  "	case line <- struct{}{}:\n		<-line",
 			by:   "coord/limit",

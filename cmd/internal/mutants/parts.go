@@ -437,7 +437,7 @@ func parts() []mutant {
 		},
 		{
 			name: "Subscribe returns before others find this process",
-			file: "storage/doorbell/publish.go",
+			file: "storage/doorbell/store.go",
 			old:  "	if err := l.enterRow(ctx); err != nil {\n",
 			new:  "	go l.enterRow(ctx)\n	if err != nil {\n",
 			by:   "storage/doorbell",

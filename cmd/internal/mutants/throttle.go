@@ -14,7 +14,7 @@ func deferrals() []mutant {
 		{
 			name: "requests that count for nothing put others off",
 			file: "throttle/backlog.go",
-			old:  "		p.later.giveBack(pass.ahead)\n",
+			old:  "		p.later.giveBack(ahead)\n",
 			new:  "",
 			by:   "throttle",
 			test: "TestLawOnlyWhatIsAcceptedPutsOthersOff",
@@ -22,7 +22,7 @@ func deferrals() []mutant {
 		{
 			name: "a repeat gets ahead of what a backlog defers",
 			file: "throttle/limiter.go",
-			old:  "		p.late = max(p.late, d.pressure.later.follow(now))\n",
+			old:  "		p.claim.late = max(p.claim.late, d.memory.pressure.later.follow(now))\n",
 			new:  "",
 			by:   "throttle",
 			test: "TestLawARepeatIsNotDueBeforeWhatABacklogDefers",
@@ -30,8 +30,8 @@ func deferrals() []mutant {
 		{
 			name: "what is deferred counts as served",
 			file: "throttle/backlog.go",
-			old:  "	case pass.late > 0:\n",
-			new:  "	case pass.late < 0:\n",
+			old:  "	case late > 0:\n",
+			new:  "	case late < 0:\n",
 			by:   "throttle",
 			test: "TestLawWhatABacklogDefersIsServedInTime",
 		},
@@ -75,9 +75,9 @@ func bodies() []mutant {
 		},
 		{
 			name: "what has come back by itself is given back again",
-			file: "throttle/pass.go",
-			old:  "by := min(max(p.own[i]-r.cost(came), 0), s.unpaid(p, i, now))",
-			new:  "by := min(max(p.own[i]-r.cost(came), 0), now+forever)",
+			file: "throttle/claim.go",
+			old:  "by := min(max(c.own[i]-c.plan.rules[i].cost(came), 0), s.unpaid(c, i, now))",
+			new:  "by := min(max(c.own[i]-c.plan.rules[i].cost(came), 0), now+forever)",
 			by:   "throttle",
 			test: "TestLawWhatIsNotSentGivesNoMore",
 		},

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard/internal/breaker"
+	"github.com/millrace-go/millrace/internal/agree"
 	"github.com/millrace-go/millrace/storage"
 )
 
 // Claim asks for the right to make the probe. One process at a time has it, until it says how the probe ended, or says
-// nothing for a while. Where the record doesn't concern this process, or can't be reached for a while, it probes for
-// itself. Otherwise Claim returns how long to wait.
+// nothing for a while: internal/agree.Hold has the proof. Where the record doesn't concern this process, or can't be
+// reached for a while, it probes for itself. Otherwise Claim returns how long to wait.
 func (f *Fleet) Claim(ctx context.Context) (wait time.Duration, ok bool) {
 	if f.view().State != breaker.Due {
 		return 0, true
@@ -49,7 +50,7 @@ func (f *Fleet) Claim(ctx context.Context) (wait time.Duration, ok bool) {
 			}
 		}
 		stuck := f.ledger.stuck(f.id, 2*v.Probe.Most+f.place)
-		next, ok := f.ledger.doc.claimed(f.id, stuck || time.Since(f.ledger.seen.Since) >= probeTTL*7/6)
+		next, ok := f.ledger.doc.claimed(f.id, stuck || !time.Now().Before(agree.DeadFrom(f.ledger.seen.Since, probeTTL)))
 		if !ok {
 			wait := lookEvery - rand.N(lookEvery/2)
 			f.postpone(wait)
@@ -62,7 +63,7 @@ func (f *Fleet) Claim(ctx context.Context) (wait time.Duration, ok bool) {
 		case err != nil:
 			return f.byItself(ctx, v.Epoch, err)
 		}
-		if f.remember(); !f.begin(v.Epoch, f.ledger.wrote.Add(probeTTL*5/6)) {
+		if f.remember(); !f.begin(v.Epoch, agree.ProvedUntil(f.ledger.wrote, probeTTL)) {
 			continue
 		}
 		if stuck {
@@ -123,7 +124,7 @@ func (f *Fleet) proveProbe() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.probing && f.ledger.doc.Prober == f.id && f.ledger.wrote.Before(f.till) {
-		f.till = f.ledger.wrote.Add(probeTTL * 5 / 6)
+		f.till = agree.ProvedUntil(f.ledger.wrote, probeTTL)
 	}
 }
 

@@ -1,10 +1,13 @@
-package limit
+package row
 
 import (
 	"encoding/json"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/millrace-go/millrace/coord/limit/internal/bucket"
+	"github.com/millrace-go/millrace/internal/agree"
 )
 
 // A blob of any content is refused, or its numbers are in bounds, and the targets are within the limit and within
@@ -39,12 +42,11 @@ func FuzzDocument(f *testing.F) {
 			t.Errorf("%d of %d", sum, d.limit())
 		}
 		_ = d.hungry()
-		m := &member{part: &part{cfg: Config{ttl: minTTL, Changed: func() {}}, id: "me", limit: 1000, bucket: bucketTime, eager: true}, beats: map[string]sighting{}}
-		m.part.seen.Doc = d
-		for id, r := range d.Members {
-			m.beats[id] = sighting{r.Beat, time.Now()}
-		}
-		p, _ := m.plan(time.Now())
+		b := bucket.NewRate(1000, joined(LeastTTL))
+		_, _ = b.Take() // it wants all
+		m := (&Keeper{cfg: Config{TTL: LeastTTL}, id: "me", seen: agree.Sighting[document]{Doc: d}}).join(b)
+		m.sight.see(time.Now(), d)
+		p := m.plan(time.Now())
 		if others := p.doc.given("me"); p.row.Share < 0 || p.row.Share > max(0, p.doc.limit()-others) || !p.row.valid() {
 			t.Errorf("a newcomer makes %+v of %s, and the others have %d", p.row, body, others)
 		}

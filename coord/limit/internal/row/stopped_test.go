@@ -1,10 +1,11 @@
-package limit
+package row
 
 import (
 	"context"
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/limit/internal/bucket"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -42,29 +43,22 @@ func TestLaw4AStopIsNoOutage(t *testing.T) {
 					}
 					return op.Fail(storage.ErrUnavailable)
 				})
-				r, err := NewRate(faulty, "smtp", 100, Config{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				p, now := r.p, time.Now()
-				m := newMember(p) // the test is its goroutine
-				p.asked, p.running, p.left, p.eager, p.since = now, true, make(chan struct{}), true, now
-				step := func() int64 {
-					began := time.Now()
-					m.note(t.Context(), began, m.step(t.Context()))
-					return p.safe
-				}
+				b := bucket.NewRate(bucket.Units(100), joined(ttl))
+				m := newMember(faulty, "rate/smtp", b, Config{TTL: ttl})
+				step := func() { began := time.Now(); m.note(t.Context(), began, m.step(t.Context())) }
 				step()
 				fails, stops = true, c.inCall
 				for range 3 {
-					if safe := step(); safe != 0 {
+					step()
+					time.Sleep(stop) // so the share that was proved has ended
+					if safe := b.Share(); safe != 0 {
 						t.Fatalf("a safe share of %d after a stop and one failed call", safe)
 					}
-					time.Sleep(stop)
 				}
 				stops = false
-				for began := time.Now(); step() == 0; time.Sleep(m.pause(storage.ErrUnavailable)) {
-					if time.Since(began) > 2*p.cfg.ttl {
+				for began := time.Now(); b.Share() == 0; time.Sleep(m.pause(storage.ErrUnavailable)) {
+					step()
+					if time.Since(began) > 2*ttl {
 						t.Fatalf("no safe share after %v", time.Since(began))
 					}
 				}

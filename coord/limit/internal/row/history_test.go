@@ -1,4 +1,4 @@
-package limit
+package row
 
 import (
 	"context"
@@ -9,12 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/coord/limit/internal/bucket"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
-const players = 5
+const (
+	players  = 5
+	shortTTL = 6 * time.Second
+)
 
 // A move is a change of the share in use: of a player to a number.
 type move struct {
@@ -51,9 +55,7 @@ type player struct {
 func (p *player) note(do func()) {
 	p.h.Record(p.n, func() []storagetest.Answer[int, move] {
 		do()
-		p.part.mu.Lock()
-		defer p.part.mu.Unlock()
-		return []storagetest.Answer[int, move]{{Key: "shares", Out: move{p.n, p.part.force(time.Now())}}}
+		return []storagetest.Answer[int, move]{{Key: "shares", Out: move{p.n, p.bucket.Share()}}}
 	})
 }
 
@@ -61,9 +63,7 @@ func (p *player) note(do func()) {
 func (p *player) end(ctx context.Context) {
 	var seen time.Time
 	for ctx.Err() == nil {
-		p.part.mu.Lock()
-		until := p.part.until
-		p.part.mu.Unlock()
+		until := p.bucket.Until(time.Now())
 		if !seen.Equal(until) && !time.Now().Before(until) {
 			seen = until
 			p.note(func() {})
@@ -130,27 +130,33 @@ func newPlayer(t *testing.T, s *storage.Store, h *storagetest.History[int, move]
 		time.Sleep(time.Duration(roll(500)) * time.Millisecond)
 		return err
 	})
-	cfg, err := Config{ttl: 6 * time.Second, Strict: true}.withDefaults(store, "bank")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &player{member: newMember(newPart(store, "slots", "bank", divided, cfg, 0)), n: n, h: h}
-	p.part.running, p.part.left = true, make(chan struct{})
-	return p
+	b := bucket.NewSlots(divided, joined(shortTTL))
+	return &player{newMember(store, "slots/bank", b, Config{TTL: shortTTL, Strict: true}), n, h}
 }
 
 // play looks again and again, with wishes that change. Sometimes it is away for a while.
 func (p *player) play(r *rand.Rand, times int) {
 	for range times {
-		p.part.mu.Lock()
-		p.part.eager, p.part.used = r.IntN(2) == 0, int64(r.IntN(5))
-		p.part.mu.Unlock()
+		p.calls(r.IntN(2) == 0, int64(r.IntN(5)))
 		p.note(func() { _ = p.step(context.Background()) })
 		pause := time.Duration(r.IntN(2000)) * time.Millisecond
 		if r.IntN(12) == 0 {
 			pause *= 6
 		}
 		time.Sleep(pause)
+	}
+}
+
+// calls makes calls at a time: as many as it may and one more if it wants all, else so many, and leaves a slot.
+func (p *player) calls(all bool, many int64) {
+	taken := 0
+	for ; all || int64(taken) < min(many, p.bucket.Share()-1); taken++ {
+		if _, ok := p.bucket.Take(); !ok {
+			break
+		}
+	}
+	for range taken {
+		p.bucket.Give()
 	}
 }
 
@@ -162,18 +168,17 @@ func TestLaw2ClocksThatDrift(t *testing.T) {
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
 		h := &storagetest.History[int, move]{}
 		slow := newPlayer(t, s, h, 0, rand.New(rand.NewPCG(1, 0)))
-		slow.part.eager = true
-		for slow.part.force(time.Now()) == 0 { // its store fails now and then
+		for slow.bucket.Share() == 0 { // its store fails now and then
 			_ = slow.step(t.Context())
 		}
-		fast := newMember(newPart(s, "slots", "bank", divided, slow.part.cfg, 0))
+		fast := newMember(s, "slots/bank", bucket.NewSlots(divided, joined(shortTTL)), slow.cfg)
 		began := time.Now()
 		slow.doc.Blobs = s.Blobs(container) // answers at once
 		slow.renewed = time.Time{}
 		if err := errors.Join(slow.step(t.Context()), fast.look(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		ends, removed := slow.part.until.Sub(began), fast.dies(slow.part.id).Sub(began)
+		ends, removed := slow.bucket.Until(began).Sub(began), fast.sight.dies(slow.id, fast.seen.Doc.Members[slow.id]).Sub(began)
 		if ends*10/9 >= removed*10/11 {
 			t.Errorf("a share ends after %v by a slow clock, and others have it after %v by a fast one", ends*10/9, removed*10/11)
 		}

@@ -1,4 +1,4 @@
-package limit
+package row
 
 import (
 	"cmp"
@@ -8,9 +8,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/storage"
+)
+
+// These are the least and the longest TTL of a row.
+const (
+	LeastTTL = 3 * time.Second
+	maxTTL   = time.Minute
 )
 
 const (
@@ -41,7 +48,7 @@ type row struct {
 func (r row) valid() bool {
 	in := func(n, least int64) bool { return n >= least && n <= maxUnits }
 	return in(r.Limit, 1) && in(r.Share, 0) && in(r.Wants, 0) && in(r.Beat, 1) &&
-		r.TTL >= minTTL.Milliseconds() && r.TTL <= maxTTL.Milliseconds()
+		r.TTL >= LeastTTL.Milliseconds() && r.TTL <= maxTTL.Milliseconds()
 }
 
 // decode reads a document. It refuses whatever might be something else: nothing of it counts then.
@@ -109,6 +116,9 @@ func (d document) hungryBut(id string) bool {
 	return false
 }
 
+// matters reports that a difference is worth a write of its own.
+func matters(difference, of int64) bool { return difference > 0 && difference*20 >= of }
+
 // scarce reports that there are fewer units than members that want one, so that some have none.
 func (d document) scarce() bool {
 	hungry := int64(0)
@@ -135,28 +145,27 @@ func (d document) targets() map[string]int64 {
 	return targets
 }
 
-// Damaged returns the names of rates and slots whose blob can't be read, as "rate/smtp". The processes that use such a
-// number replace the blob by themselves, 70 seconds after nobody has changed it.
-func Damaged(ctx context.Context, s *storage.Store) (names []string, err error) {
+// Damaged returns the keys of the blobs that can't be read.
+func Damaged(ctx context.Context, s *storage.Store) (keys []string, err error) {
 	if err := storecall.CheckStore(s); err != nil {
-		return nil, fmt.Errorf("limit: damaged: %w", err)
+		return nil, err
 	}
 	for info, err := range s.Blobs(container).List(ctx, "") {
 		if err != nil {
-			return nil, fmt.Errorf("limit: damaged: %w", err)
+			return nil, err
 		}
 		blob, err := s.Blobs(container).Get(ctx, info.Key, "")
 		if errors.Is(err, storage.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("limit: damaged: %w", err)
+			return nil, err
 		}
 		if _, err := decode(blob.Body); err != nil {
-			names = append(names, info.Key)
+			keys = append(keys, info.Key)
 		}
 	}
-	return names, nil
+	return keys, nil
 }
 
 // encode writes a document that decode can read.
