@@ -52,7 +52,6 @@ func large() map[string]int {
 		"storage/doorbell":                  5,
 		"storage/lanes":                     7,
 		"throttle":                          4,
-		"worker":                            10,
 	}
 }
 
