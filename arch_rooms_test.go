@@ -50,7 +50,6 @@ func large() map[string]int {
 		"millracetest":                      6,
 		"schedule.decision":                 32,
 		"storage/doorbell":                  5,
-		"storage/lanes":                     7,
 		"throttle":                          4,
 	}
 }
