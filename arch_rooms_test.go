@@ -47,7 +47,6 @@ func large() map[string]int {
 		"host/internal/boot": 4,
 		"internal/wire":      4,
 		"millracetest":       6,
-		"schedule.decision":  32,
 		"storage/doorbell":   5,
 		"throttle":           4,
 	}
