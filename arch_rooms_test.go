@@ -46,7 +46,6 @@ func large() map[string]int {
 		"handlers.Registry":  40,
 		"host/internal/boot": 4,
 		"internal/wire":      4,
-		"millracetest":       6,
 		"storage/doorbell":   5,
 		"throttle":           4,
 	}
