@@ -42,15 +42,9 @@ func exempt() map[string]string {
 // shrinks: an entry that is larger than needed is a fault, too.
 func large() map[string]int {
 	return map[string]int{
-		"cmd/internal/mutants.firstFailure": 28,
-		"handlers":                          14,
-		"handlers.Registry":                 40,
-		"host/internal/boot":                4,
-		"internal/wire":                     4,
-		"millracetest":                      6,
-		"schedule.decision":                 32,
-		"storage/lanes":                     7,
-		"worker":                            10,
+		"handlers":          14,
+		"handlers.Registry": 40,
+		"internal/wire":     4,
 	}
 }
 

@@ -28,16 +28,16 @@ type room struct {
 func rooms() []room {
 	return []room{
 		{
-			name: "ground", files: "setup.go config.go limiter.go message.go claim.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
+			name: "ground", files: "setup.go config.go faults.go limiter.go message.go claim.go trace.go metrics.go counts.go delay.go gate.go crew.go room.go reserve.go hung.go",
 			calls: "Config.RetryDelay QueueConfig.RetryDelay Consumer.Fit Consumer.InHand Consumer.Others crew.do crew.work crew.lower",
 			why:   "all rooms stand on it, so it knows none of them",
 		},
 		{
-			name: "settler", files: "settle.go giveup.go due.go delete.go log.go trouble.go", may: "ground", calls: "settler.released deletions.run",
+			name: "settler", files: "settle.go giveup.go due.go delete.go finish.go log.go trouble.go", may: "ground", calls: "finisher.released deletions.run",
 			why: "it records how a delivery ended; when a message is handled, and whether more are taken, is not its business",
 		},
 		{
-			name: "hand", files: "hand.go run.go keyturn.go bodies.go suspects.go renew.go unstarted.go open.go", may: "ground settler", calls: "suspects.open round.idle round.started round.ended",
+			name: "hand", files: "hand.go run.go keyturn.go starts.go backlog.go groups.go fetch.go bodies.go suspects.go renew.go unstarted.go open.go", may: "ground settler", calls: "suspects.open",
 			why: "it handles the messages that it is given; where they come from, and whose turn it is, is not its business",
 		},
 		{
@@ -66,10 +66,10 @@ func TestTheRoomsRefuse(t *testing.T) {
 		{"delete.go", "type upward struct { notify interface{ notify() } }", "upward.notify of delete.go holds a function"},
 		{"hand.go", "func (h *hand) f(m *message) { h.settler.giveBack(nil, m) }", ""},
 		{"hand.go", "func (h *hand) f(in *intake) { in.fit() }", "uses fit of intake.go"},
-		{"intake.go", "func (in *intake) f(m *message) { in.hand.settler.done(m) }", "uses done of delete.go"},
+		{"intake.go", "func (in *intake) f(m *message) { in.hand.settler.finisher.done(m) }", "uses done of finish.go"},
 		{"intake.go", "func (in *intake) f() { in.hand.setClosed(true) }", ""},
 		{"message.go", "func (m *message) f(r *reporter) {}", "uses reporter of log.go"},
-		{"consumer.go", "func (c *consumer) f(m *message) { c.hand.settler.done(m) }", ""},
+		{"consumer.go", "func (c *consumer) f(m *message) { c.hand.settler.finisher.done(m) }", ""},
 		{"new.go", "type new struct{}", "new.go is in no room"},
 	} {
 		files := workerFiles(t)

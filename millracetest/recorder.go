@@ -1,7 +1,6 @@
 package millracetest
 
 import (
-	"context"
 	"crypto/sha256"
 	"slices"
 	"strings"
@@ -34,7 +33,7 @@ type recorder struct {
 	folded map[[32]byte][]wire.Folded  // what a write folds, by a digest of it; under mu
 	writes int                         // of documents so far; under mu
 	seen   int                         // messages received so far; under mu
-	undone cancellations               // under mu
+	undone *cancellations
 }
 
 // sent is a message in a queue.
@@ -59,103 +58,6 @@ const (
 	once   = "once"
 )
 
-// record wraps a store.
-func record(s *storage.Store) (*storage.Store, *recorder) {
-	r := &recorder{
-		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]*wire.Envelope{}, bodies: map[string][]byte{},
-		docs: map[docPlace]*history{}, folded: map[[32]byte][]wire.Folded{}, undone: newCancellations(),
-	}
-	if f := r.Store.Finder(); f != nil {
-		r.finder = recordedFinder{r, f}
-	}
-	if c := r.Store.Committer(); c != nil {
-		r.committer = recordedCommitter{r, c}
-	}
-	return storage.New(r), r
-}
-
-func (r *recorder) Committer() driver.Committer { return r.committer }
-func (r *recorder) Finder() driver.Finder       { return r.finder }
-func (r *recorder) Queue(name string) driver.Queue {
-	return recordedQueue{r.Store.Queue(name), r, name}
-}
-func (r *recorder) Blobs(name string) driver.Blobs {
-	return recordedBlobs{r.Store.Blobs(name), r, name}
-}
-
-type recordedCommitter struct {
-	r *recorder
-	c driver.Committer
-}
-
-func (c recordedCommitter) Commit(ctx context.Context, w storage.Work) (storage.Committed, error) {
-	done, err := c.c.Commit(ctx, w)
-	if err != nil {
-		return done, err
-	}
-	for _, s := range w.Send {
-		c.r.noteSent(s.Queue, s.Message)
-	}
-	if w.Write != nil {
-		c.r.noteWritten(w.Write.Container, w.Write.Key, w.Write.Body)
-	}
-	return done, nil
-}
-
-type recordedQueue struct {
-	driver.Queue
-	r    *recorder
-	name string
-}
-
-func (q recordedQueue) Send(ctx context.Context, messages []storage.Message) error {
-	err := q.Queue.Send(ctx, messages)
-	if err == nil {
-		for _, m := range messages {
-			q.r.noteSent(q.name, m)
-		}
-	}
-	return err
-}
-
-// Receive notes also what was sent with an unknown outcome.
-func (q recordedQueue) Receive(ctx context.Context, max int, visibility time.Duration) ([]storage.Delivery, error) {
-	ds, err := q.Queue.Receive(ctx, max, visibility)
-	for _, d := range ds {
-		q.r.noteReceived(q.name, d)
-	}
-	return ds, err
-}
-
-type recordedBlobs struct {
-	driver.Blobs
-	r    *recorder
-	name string
-}
-
-func (b recordedBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
-	if b.name == claims {
-		b.r.noteBody(key, body)
-	}
-	etag, err := b.Blobs.Put(ctx, key, body, cond)
-	if err == nil && b.name != claims {
-		b.r.noteWritten(b.name, key, body)
-	}
-	return etag, err
-}
-
-func (b recordedBlobs) Delete(ctx context.Context, key string, cond storage.Condition) error {
-	err := b.Blobs.Delete(ctx, key, cond)
-	if err == nil && b.name != claims {
-		b.r.mu.Lock()
-		defer b.r.mu.Unlock()
-		if h := b.r.docs[docPlace{b.name, key}]; h != nil {
-			h.unclear = true
-		}
-	}
-	return err
-}
-
 func (r *recorder) noteSent(queue string, m storage.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -178,7 +80,39 @@ func (r *recorder) noteReceived(queue string, d storage.Delivery) {
 	}
 	r.seen++
 	if !x.e.Due.IsZero() {
-		r.undone.held[claim{queue, d.Receipt}] = x
+		r.undone.wasReceived(claim{queue, d.Receipt}, x)
+	}
+}
+
+// noteFound notes a message that was found by its key, so that it can be cancelled.
+func (r *recorder) noteFound(queue string, d storage.Delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if x := r.message(queue, d.Body); x != nil && d.Receipt != "" {
+		r.undone.wasFound(claim{queue, d.Receipt}, x)
+	}
+}
+
+// noteDeleted notes a deletion, which may cancel a message.
+func (r *recorder) noteDeleted(c claim) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x := r.undone.by(c)
+	if x == nil {
+		return
+	}
+	x.cancelled++
+	if i := slices.Index(r.timers[c.queue], &x.e); i >= 0 {
+		r.timers[c.queue] = slices.Delete(r.timers[c.queue], i, i+1)
+	}
+}
+
+// noteRemoved notes that a document was deleted.
+func (r *recorder) noteRemoved(container, key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h := r.docs[docPlace{container, key}]; h != nil {
+		h.unclear = true
 	}
 }
 

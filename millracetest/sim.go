@@ -225,7 +225,9 @@ func (s *Sim) Settle() {
 	}
 	s.ended = time.Now()
 	s.poison = poisoned(s.t, s.channels)
-	checkProcesses(s)
+	for _, f := range unended(s.t.Context(), s.world.Store, plansIn(s.recorder.docs, s.handled), s.stuck) {
+		s.fault(ProcessesEnd, "%s", f)
+	}
 }
 
 // longest is how long Settle waits for what is due later.

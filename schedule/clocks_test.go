@@ -47,12 +47,12 @@ func newTheatre(seed uint64) *theatre {
 
 // play lets a worker whose clock says now decide about a message.
 func (x *theatre) play(now time.Time, decide func(d *decision) ([]channel.Message, error)) {
-	d := &decision{document: x.doc, name: "it", now: now.UTC(), count: func(result) {}}
+	d := &decision{doc: x.doc, name: "it", now: now.UTC(), count: func(result) {}}
 	messages, err := decide(d)
 	if err != nil {
 		return
 	}
-	x.doc = d.document
+	x.doc = d.doc
 	for _, m := range messages {
 		if w, ok := wire.Unwrap(m).(wake); ok {
 			x.wakes = append(x.wakes, w)

@@ -30,25 +30,27 @@ const (
 	mostHandBacks = 125
 )
 
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// A decision is a document that changes at a moment.
+type decision struct {
+	doc   document
+	name  string
+	now   time.Time
+	seen  time.Time // when the wake came to the first worker, unless it is this one
+	again bool      // another wake is needed, though one counts
+	count func(result)
 }
 
 // after returns the wakes that the document needs from now on.
 func (d *decision) after() (wakes []channel.Message) {
-	at := d.wakeAt()
-	if !at.Equal(d.Armed) {
-		d.Armed, d.Seen, d.again = at, time.Time{}, true
+	at := d.doc.wakeAt()
+	if !at.Equal(d.doc.Armed) {
+		d.doc.Armed, d.doc.Seen, d.again = at, time.Time{}, true
 	}
 	if d.again && !at.IsZero() {
-		d.Sent = d.now
+		d.doc.Sent = d.now
 		wakes = append(wakes, channel.At(at, wake{Schedule: d.name, Due: at}))
 	}
-	if d.hasWork() {
+	if d.doc.hasWork() {
 		wakes = append(wakes, wake{Schedule: d.name})
 	}
 	return wakes
@@ -82,41 +84,41 @@ func (d *decision) register(e *channel.Envelope, m register) ([]channel.Message,
 		return nil, unreadable(e, err)
 	}
 	next := candidate{Definition: m.Definition, Registered: e.Time.UTC(), At: d.now}
-	first := d.Definition == definition{}
-	stale := !first && e.Time.Before(d.Registered) && d.Registered.Sub(e.Time) < outOfDate
+	first := d.doc.Definition == definition{}
+	stale := !first && e.Time.Before(d.doc.Registered) && d.doc.Registered.Sub(e.Time) < outOfDate
 	if !stale {
-		d.again = d.Queue != m.Queue // the wake is in a queue that nobody may consume any more
-		d.Program, d.Queue = e.Source, m.Queue
+		d.again = d.doc.Queue != m.Queue // the wake is in a queue that nobody may consume any more
+		d.doc.Program, d.doc.Queue = e.Source, m.Queue
 	}
 	switch at := replacedAt(d, m.Definition); {
 	case first:
-		d.Definition, d.Registered, d.Decided, d.Next = m.Definition, next.Registered, d.now, spec.due.next(d.now)
-		d.note(Change{By: e.Source, What: "registered: " + spec.String()})
+		d.doc.Definition, d.doc.Registered, d.doc.Decided, d.doc.Next = m.Definition, next.Registered, d.now, spec.due.next(d.now)
+		d.doc.note(d.now, Change{By: e.Source, What: "registered: " + spec.String()})
 	case stale:
-	case m.Definition == d.Definition:
-		d.Candidate = nil
+	case m.Definition == d.doc.Definition:
+		d.doc.Candidate = nil
 		if spec, err = presentSpec(d); err != nil {
 			return nil, unreadable(e, err)
 		}
 	case !at.IsZero():
 		next.At = at.Add(settleAfter)
-		d.Candidate = &next
+		d.doc.Candidate = &next
 	default:
 		d.adopt(next, spec)
 	}
-	if d.Stopped != nil {
-		d.Stopped = nil
-		d.note(Change{By: e.Source, What: "goes on: a worker registers it again"})
+	if d.doc.Stopped != nil {
+		d.doc.Stopped = nil
+		d.doc.note(d.now, Change{By: e.Source, What: "goes on: a worker registers it again"})
 	}
 	// The wake may be lost in a poison queue, or hidden for too long by a clock that was wrong. A second one does nothing.
-	ago := d.now.Sub(d.Sent)
+	ago := d.now.Sub(d.doc.Sent)
 	d.again = d.again || ago < 0 || ago >= justSent
 	return d.after(), nil
 }
 
 // replacedAt returns when a definition was replaced, if that was lately, or the zero time.
 func replacedAt(d *decision, x definition) time.Time {
-	for _, r := range d.Replaced {
+	for _, r := range d.doc.Replaced {
 		if r.Definition == x && d.now.Sub(r.At).Abs() < settleAfter {
 			return r.At
 		}
@@ -128,32 +130,32 @@ func replacedAt(d *decision, x definition) time.Time {
 // one is due from now on. So there is neither a double nor a gap.
 func (d *decision) adopt(c candidate, spec Spec) {
 	before, err := presentSpec(d)
-	d.seen = d.Seen
-	if err == nil && d.Paused == nil {
+	d.seen = d.doc.Seen
+	if err == nil && d.doc.Paused == nil {
 		d.collect(before, keptMissed)
-		if !d.Next.IsZero() && !d.Next.After(d.now) {
+		if !d.doc.Next.IsZero() && !d.doc.Next.After(d.now) {
 			d.leaveOut(before, d.now.Add(1), skippedMany)
 		}
 	}
-	d.Replaced = newest(replaced{d.Definition, d.now}, slices.DeleteFunc(slices.Clone(d.Replaced), func(r replaced) bool {
+	d.doc.Replaced = newest(replaced{d.doc.Definition, d.now}, slices.DeleteFunc(slices.Clone(d.doc.Replaced), func(r replaced) bool {
 		return r.Definition == c.Definition || d.now.Sub(r.At).Abs() >= settleAfter
 	}), keptChanges)
 	what := fmt.Sprintf("registered: %v, in place of %v", spec, before)
 	if spec.timing == before.timing {
 		what = fmt.Sprintf("registered: %v, with another Config", spec)
 	}
-	d.note(Change{By: d.Program, What: what})
-	d.Definition, d.Registered, d.Candidate = c.Definition, c.Registered, nil
-	d.Decided = later(d.Decided, d.now)
-	d.Next = spec.due.next(d.Decided)
-	if d.mayOverlap() {
-		d.Active = nil
+	d.doc.note(d.now, Change{By: d.doc.Program, What: what})
+	d.doc.Definition, d.doc.Registered, d.doc.Candidate = c.Definition, c.Registered, nil
+	d.doc.Decided = later(d.doc.Decided, d.now)
+	d.doc.Next = spec.due.next(d.doc.Decided)
+	if d.doc.mayOverlap() {
+		d.doc.Active = nil
 	}
 }
 
 // settle takes the candidate whose time has come. It returns the Spec from then on.
 func (d *decision) settle() (Spec, error) {
-	if c := d.Candidate; c != nil && d.Paused == nil && !c.At.After(d.now) {
+	if c := d.doc.Candidate; c != nil && d.doc.Paused == nil && !c.At.After(d.now) {
 		spec, err := c.Definition.read()
 		if err == nil {
 			d.adopt(*c, spec)
@@ -166,67 +168,67 @@ func (d *decision) settle() (Spec, error) {
 // presentSpec reads the definition. Another process has computed the next due time, maybe by other rules of the zone.
 // Where this one has them otherwise, the due time is the nearest one by the present rules.
 func presentSpec(d *decision) (Spec, error) {
-	spec, err := d.Definition.read()
+	spec, err := d.doc.Definition.read()
 	if err != nil {
 		return spec, err
 	}
-	if next := spec.nearest(d.Next); !next.Equal(d.Next) {
-		if !next.After(d.Decided) {
-			next = spec.due.next(d.Decided)
+	if next := spec.nearest(d.doc.Next); !next.Equal(d.doc.Next) {
+		if !next.After(d.doc.Decided) {
+			next = spec.due.next(d.doc.Decided)
 		}
-		d.note(Change{What: fmt.Sprintf("due %s in place of %s, by the present rules of %s", next.Format(time.RFC3339), d.Next.Format(time.RFC3339), d.Definition.Zone)})
-		d.Next = next
+		d.doc.note(d.now, Change{What: fmt.Sprintf("due %s in place of %s, by the present rules of %s", next.Format(time.RFC3339), d.doc.Next.Format(time.RFC3339), d.doc.Definition.Zone)})
+		d.doc.Next = next
 	}
-	d.Backfills = slices.Clone(d.Backfills)
-	for i, b := range d.Backfills {
-		d.Backfills[i].Next = spec.nearest(b.Next)
+	d.doc.Backfills = slices.Clone(d.doc.Backfills)
+	for i, b := range d.doc.Backfills {
+		d.doc.Backfills[i].Next = spec.nearest(b.Next)
 	}
 	return spec, nil
 }
 
 // wake decides what is due, and begins what may begin.
 func (d *decision) wake(e *channel.Envelope, m wake, s *set) ([]channel.Message, error) {
-	if m.Again && d.Definition != (definition{}) {
+	if m.Again && d.doc.Definition != (definition{}) {
 		d.again = true
 		return d.after(), nil
 	}
-	counts := !m.Due.IsZero() && m.Due.Equal(d.Armed)
-	if !counts && (!m.Due.IsZero() || !d.hasWork()) {
+	counts := !m.Due.IsZero() && m.Due.Equal(d.doc.Armed)
+	if !counts && (!m.Due.IsZero() || !d.doc.hasWork()) {
 		return nil, values.ErrUnchanged
 	}
 	job := s.jobs[d.name]
 	if job == nil {
 		return d.passOn(e, m, errors.New("this worker doesn't have it"))
 	}
-	before := d.document
+	before := d.doc
 	if counts {
-		d.Armed, d.seen, d.now = time.Time{}, d.Seen, later(d.now, m.Due) // it has come: a clock that says otherwise is behind
+		d.doc.Armed, d.seen, d.now = time.Time{}, d.doc.Seen, later(d.now, m.Due) // it has come: a clock that says otherwise is behind
 	}
 	spec, err := d.settle()
 	if err != nil {
-		d.document = before
+		d.doc = before
 		return d.passOn(e, m, err)
 	}
-	d.expire()
-	if d.Paused == nil {
+	d.doc.expire(d.now)
+	if d.doc.Paused == nil {
 		d.collect(spec, mostWaiting)
 	}
-	d.fill(spec)
+	d.doc.fill(spec)
 	return append(d.begin(job, spec), d.after()...), nil
 }
 
 // passOn leaves a wake to a worker that can decide about it. The document notes when the first worker had it, because
 // it isn't late when it comes to another one. After an hour the schedule stops.
 func (d *decision) passOn(e *channel.Envelope, m wake, why error) ([]channel.Message, error) {
-	if !m.Due.IsZero() && d.Seen.IsZero() {
-		d.Seen = later(d.now, m.Due)
+	if !m.Due.IsZero() && d.doc.Seen.IsZero() {
+		d.doc.Seen = later(d.now, m.Due)
 		return []channel.Message{channel.After(pauseAfter(0), m)}, nil
 	}
 	if err := handBack(e, fmt.Errorf("schedule %s: %w", storage.Quote(d.name), why)); err != nil {
 		return nil, err
 	}
-	d.Armed, d.Seen, d.Stopped = time.Time{}, time.Time{}, &Change{At: d.now, What: "stopped: no worker has had it for an hour"}
-	d.note(*d.Stopped)
+	d.doc.Armed, d.doc.Seen, d.doc.Stopped = time.Time{}, time.Time{}, &Change{At: d.now, What: "stopped: no worker has had it for an hour"}
+	d.doc.note(d.now, *d.doc.Stopped)
 	return nil, nil
 }
 
@@ -234,7 +236,7 @@ func (d *decision) passOn(e *channel.Envelope, m wake, why error) ([]channel.Mes
 func (d *decision) begin(j *job, spec Spec) (commands []channel.Message) {
 	began := time.Now()
 	for n := 0; n < mostWaiting && time.Since(began) < buildTime; n++ {
-		x, ok := d.take()
+		x, ok := d.doc.take()
 		if !ok {
 			break
 		}
@@ -249,9 +251,9 @@ func (d *decision) begin(j *job, spec Spec) (commands []channel.Message) {
 			commands = append(commands, command)
 			j.sent(run)
 		}
-		d.Runs = newest(run, d.Runs, keptRuns)
-		if err == nil && !d.mayOverlap() {
-			d.Active = &run
+		d.doc.Runs = newest(run, d.doc.Runs, keptRuns)
+		if err == nil && !d.doc.mayOverlap() {
+			d.doc.Active = &run
 		}
 	}
 	return commands
@@ -259,7 +261,7 @@ func (d *decision) begin(j *job, spec Spec) (commands []channel.Message) {
 
 // done decides about the end of a run.
 func (d *decision) done(m Done) ([]channel.Message, error) {
-	if !d.end(m.Run, d.now, cut(m.Failed)) {
+	if !d.doc.end(m.Run, d.now, cut(m.Failed)) {
 		return nil, values.ErrUnchanged
 	}
 	return d.after(), nil
@@ -267,7 +269,7 @@ func (d *decision) done(m Done) ([]channel.Message, error) {
 
 // order decides about what an operator wants.
 func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error) {
-	if d.Definition == (definition{}) {
+	if d.doc.Definition == (definition{}) {
 		return nil, handlers.Poison("no such schedule", fmt.Errorf("schedule %s: no worker has ever registered it", storage.Quote(d.name)))
 	}
 	spec, err := presentSpec(d)
@@ -278,71 +280,26 @@ func (d *decision) order(e *channel.Envelope, m order) ([]channel.Message, error
 	change := Change{ID: m.ID, By: m.By, Why: m.Why}
 	switch m.Do {
 	case pause:
-		change = beginPause(d, m)
+		change = d.doc.beginPause(d.now, m)
 	case resume:
 		switch change.What = "resumed"; {
-		case d.Paused == nil:
+		case d.doc.Paused == nil:
 			change.What = "unchanged: it was not paused"
-		case m.Pause != "" && m.Pause != d.Paused.ID:
+		case m.Pause != "" && m.Pause != d.doc.Paused.ID:
 			change.What = "unchanged: it was paused again since"
 		default:
 			d.resume(spec, e.Time.UTC())
 		}
 	case runNow:
-		if change.What = "run"; len(d.Waiting) >= mostAsked {
-			change.What = fmt.Sprintf("refused: %d runs wait already", len(d.Waiting))
+		if change.What = "run"; len(d.doc.Waiting) >= mostAsked {
+			change.What = fmt.Sprintf("refused: %d runs wait already", len(d.doc.Waiting))
 		} else {
 			at := e.Time.UTC()
-			d.Waiting = append(slices.Clip(d.Waiting), entry{Due: at, From: at, Cause: Asked, Asked: e.ID})
+			d.doc.Waiting = append(slices.Clip(d.doc.Waiting), entry{Due: at, From: at, Cause: Asked, Asked: e.ID})
 		}
 	case backfill:
-		change.What = d.backfill(e.ID, spec, m)
+		change.What = d.doc.backfill(d.now, e.ID, spec, m)
 	}
-	d.note(change)
+	d.doc.note(d.now, change)
 	return d.after(), nil
-}
-
-// beginPause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that
-// was asked for since.
-func beginPause(d *decision, m order) Change {
-	change := Change{At: d.now, ID: m.ID, By: m.By, Why: m.Why, What: "paused"}
-	if d.Paused != nil {
-		change.What = "unchanged: it was paused already"
-		d.Paused = &Change{At: d.Paused.At, ID: m.ID, By: d.Paused.By, Why: d.Paused.Why, What: d.Paused.What}
-	} else {
-		d.Paused = &change
-	}
-	return change
-}
-
-// resume ends a pause at the time of the order. The due times of the pause are left out.
-func (d *decision) resume(spec Spec, at time.Time) {
-	if at = later(at, d.Paused.At); at.After(d.now) {
-		at = d.now
-	}
-	d.Paused = nil
-	if !d.Next.IsZero() && !d.Next.After(at) {
-		last := spec.last(d.Next, at)
-		d.skip(d.Next, last, Scheduled, skippedPaused)
-		d.Decided, d.Next = last, spec.due.next(last)
-	}
-}
-
-// backfill begins a backfill, and returns the change that it is.
-func (d *decision) backfill(id string, spec Spec, m order) string {
-	from, to := m.From.UTC(), m.To.UTC()
-	if to.After(d.now) { // by the clock of another machine
-		to = d.now
-	}
-	n := spec.count(from, to, mostFilled+1)
-	switch {
-	case n == 0:
-		return "refused: nothing is due then"
-	case n > mostFilled:
-		return fmt.Sprintf("refused: more than %d due times", mostFilled)
-	case len(d.Backfills) >= keptChanges:
-		return fmt.Sprintf("refused: %d backfills go on already", len(d.Backfills))
-	}
-	d.Backfills = append(slices.Clip(d.Backfills), filling{ID: id, Next: spec.due.next(from.Add(-1)), To: to})
-	return fmt.Sprintf("backfill of %d due times, %s to %s", n, from.Format(time.RFC3339), to.Format(time.RFC3339))
 }

@@ -70,19 +70,9 @@ type filling struct {
 	To   time.Time `json:"to"`
 }
 
-// A decision is a document that changes at a moment.
-type decision struct {
-	document
-	name  string
-	now   time.Time
-	seen  time.Time // when the wake came to the first worker, unless it is this one
-	again bool      // another wake is needed, though one counts
-	count func(result)
-}
-
 // note adds a change.
-func (d *decision) note(c Change) {
-	c.At = d.now
+func (d *document) note(now time.Time, c Change) {
+	c.At = now
 	d.Changes = newest(c, d.Changes, keptChanges)
 }
 
@@ -92,78 +82,8 @@ func newest[T any](x T, others []T, most int) []T {
 	return append(all, others[:min(len(others), most-1)]...)
 }
 
-// These are the reasons why a due time has not run.
-const (
-	skippedMissed  = "it was missed"
-	skippedOverlap = "the run before went on"
-	skippedPaused  = "the schedule was paused"
-	skippedMany    = "too many were missed"
-)
-
-// skip notes that due times have not run. Those that follow one another are noted as one.
-func (d *decision) skip(from, due time.Time, cause Cause, why string) {
-	run, before := Run{Due: due, From: from, Cause: cause, Skipped: why}, d.Runs
-	if len(before) > 0 && before[0].Skipped == why && before[0].Cause == cause {
-		run.From, before = before[0].From, before[1:]
-	}
-	d.Runs = newest(run, before, keptRuns)
-	d.count(skipped)
-}
-
-// collect decides about the due times until now: they wait to run, or are left out. It stops when most wait.
-func (d *decision) collect(spec Spec, most int) {
-	for !d.Next.IsZero() && !d.Next.After(d.now) && len(d.Waiting) < most {
-		x := entry{Due: d.Next, From: d.Next, Cause: Scheduled}
-		if inTime := inTime(d); x.Due.Before(inTime) && !d.makeUp(&x, spec, inTime) {
-			continue
-		}
-		d.Decided, d.Next = x.Due, spec.due.next(x.Due)
-		if d.Definition.overlap() == Skip && d.busy() {
-			d.skip(x.From, x.Due, x.Cause, skippedOverlap)
-			continue
-		}
-		d.Waiting = append(slices.Clip(d.Waiting), x)
-	}
-}
-
-// inTime returns the time before which a due time is missed by now.
-func inTime(d *decision) time.Time {
-	came := d.now
-	if !d.seen.IsZero() {
-		came = d.seen
-	}
-	return came.Add(-d.Definition.Grace.duration())
-}
-
-// makeUp decides about an entry that was missed, because it was due before inTime. It is false if the entry is left
-// out.
-func (d *decision) makeUp(x *entry, spec Spec, inTime time.Time) bool {
-	switch d.Definition.missed() {
-	case None:
-		d.leaveOut(spec, inTime, skippedMissed)
-		return false
-	case All:
-		if within := d.now.Add(-d.Definition.Within.duration()); x.Due.Before(within) {
-			d.leaveOut(spec, within, skippedMissed)
-			return false
-		}
-		x.Cause = Missing
-	default:
-		if next := spec.due.next(inTime.Add(-1)); !next.IsZero() && !next.After(d.now) {
-			x.Due = next // it stands for those before
-		} else {
-			x.Due, x.Cause = spec.last(x.Due, d.now), Missing
-		}
-	}
-	return true
-}
-
-// leaveOut leaves out the due times before t.
-func (d *decision) leaveOut(spec Spec, t time.Time, why string) {
-	d.Decided = spec.last(d.Next, t.Add(-1))
-	d.skip(d.Next, d.Decided, Missing, why)
-	d.Next = spec.due.next(d.Decided)
-}
+// byClock reports that the clock has caused a run, and no operator.
+func (c Cause) byClock() bool { return c == Scheduled || c == Missing }
 
 // busy reports that a run by the clock goes on or waits.
 func (d *document) busy() bool {
@@ -177,7 +97,7 @@ func (d *document) full() bool { return d.Active != nil && len(d.Waiting) >= mos
 func (d *document) mayOverlap() bool { return d.Definition.overlap() == Allow }
 
 // fill lets due times of backfills wait. Those of the clock go before.
-func (d *decision) fill(spec Spec) {
+func (d *document) fill(spec Spec) {
 	most := mostWaiting
 	if !d.mayOverlap() {
 		most = 1
@@ -213,7 +133,7 @@ func (d *document) hasWork() bool {
 }
 
 // take takes the entry that is to begin now.
-func (d *decision) take() (entry, bool) {
+func (d *document) take() (entry, bool) {
 	i := slices.IndexFunc(d.Waiting, d.mayRun)
 	if i < 0 || d.Active != nil && !d.mayOverlap() {
 		return entry{}, false
@@ -224,15 +144,15 @@ func (d *decision) take() (entry, bool) {
 }
 
 // expire gives up a run that nobody has said to have ended.
-func (d *decision) expire() {
+func (d *document) expire(now time.Time) {
 	longest := d.Definition.Longest.duration()
-	if d.Active != nil && !d.now.Before(d.Active.Sent.Add(longest)) {
+	if d.Active != nil && !now.Before(d.Active.Sent.Add(longest)) {
 		d.end(d.Active.ID, time.Time{}, fmt.Sprintf("no Done came within %v", longest))
 	}
 }
 
 // end notes how a run has ended. It is false for a run that isn't known, or has ended before.
-func (d *decision) end(id RunID, at time.Time, failed string) (known bool) {
+func (d *document) end(id RunID, at time.Time, failed string) (known bool) {
 	i := slices.IndexFunc(d.Runs, func(r Run) bool { return r.ID == id && r.Ended.IsZero() && r.Failed == "" })
 	if i >= 0 {
 		d.Runs = slices.Clone(d.Runs)
@@ -264,4 +184,44 @@ func (d *document) wakeAt() (at time.Time) {
 		earlier(d.Active.Sent.Add(d.Definition.Longest.duration()))
 	}
 	return at
+}
+
+// beginPause begins a pause, and returns the change that it is. A resume that is under way does not end a pause that
+// was asked for since.
+func (d *document) beginPause(now time.Time, m order) Change {
+	change := Change{At: now, ID: m.ID, By: m.By, Why: m.Why, What: "paused"}
+	if d.Paused != nil {
+		change.What = "unchanged: it was paused already"
+		d.Paused = &Change{At: d.Paused.At, ID: m.ID, By: d.Paused.By, Why: d.Paused.Why, What: d.Paused.What}
+	} else {
+		d.Paused = &change
+	}
+	return change
+}
+
+// backfill begins a backfill, and returns the change that it is.
+func (d *document) backfill(now time.Time, id string, spec Spec, m order) string {
+	from, to := m.From.UTC(), m.To.UTC()
+	if to.After(now) { // by the clock of another machine
+		to = now
+	}
+	n := spec.count(from, to, mostFilled+1)
+	switch {
+	case n == 0:
+		return "refused: nothing is due then"
+	case n > mostFilled:
+		return fmt.Sprintf("refused: more than %d due times", mostFilled)
+	case len(d.Backfills) >= keptChanges:
+		return fmt.Sprintf("refused: %d backfills go on already", len(d.Backfills))
+	}
+	d.Backfills = append(slices.Clip(d.Backfills), filling{ID: id, Next: spec.due.next(from.Add(-1)), To: to})
+	return fmt.Sprintf("backfill of %d due times, %s to %s", n, from.Format(time.RFC3339), to.Format(time.RFC3339))
+}
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

@@ -57,11 +57,11 @@ func (s *Schedule) pause(ctx context.Context, m order) error {
 	}
 	known := false
 	err = documents(c).Update(ctx, s.name, func(v document) (document, bool) {
-		d := &decision{document: v, name: s.name, now: time.Now().UTC().Round(0)}
-		if known = d.Definition != (definition{}); known {
-			d.note(beginPause(d, m))
+		if known = v.Definition != (definition{}); known {
+			now := time.Now().UTC().Round(0)
+			v.note(now, v.beginPause(now, m))
 		}
-		return d.document, known
+		return v, known
 	})
 	if err == nil && !known {
 		err = ErrUnknown

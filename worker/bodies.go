@@ -1,23 +1,39 @@
 package worker
 
 import (
-	"context"
-	"errors"
+	"slices"
+	"sync"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
 )
 
 // bodyRoom bounds the claim-checked bodies in hand by their bytes. The size of a body is known once it is fetched;
-// until then it counts as the largest. Guarded by hand.mu.
+// until then it counts as the largest. Whatever makes room returns the waiting messages that now have room: the caller
+// lets them be fetched.
 type bodyRoom struct {
+	mu         sync.Mutex
+	closed     bool // no message waits
 	most, used int
 	waiting    fifo[*message] // for room
 }
 
-// enter makes room for a message's body and returns true. Without room it queues the message and returns false.
+// setClosed closes the room, or opens it again. A closed room returns all waiting messages.
+func (r *bodyRoom) setClosed(closed bool) (all []*message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = closed
+	for closed && r.waiting.len() > 0 {
+		all = append(all, r.waiting.pop())
+	}
+	return all
+}
+
+// enter makes room for a message's body and returns true. Without room it queues the message and returns false. When
+// the room is closed, a message may pass without it.
 func (r *bodyRoom) enter(m *message) bool {
-	if m.bodyBytes > 0 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || m.bodyBytes > 0 {
 		return true
 	}
 	if !r.fits() {
@@ -28,9 +44,40 @@ func (r *bodyRoom) enter(m *message) bool {
 	return true
 }
 
+// fetched notes the size of a message's body.
+func (r *bodyRoom) fetched(m *message) (next []*message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resize(m, len(m.envelope.Data))
+}
+
+// leave gives back the room of a message.
+func (r *bodyRoom) leave(m *message) (next []*message) {
+	if m.envelope.DataRef == "" {
+		return nil // it never had any
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.resize(m, 0)
+}
+
+// any reports that f is true of a message that waits.
+func (r *bodyRoom) any(f func(*message) bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.waiting.all(), f)
+}
+
+// takeOut takes out the waiting messages of which out is true.
+func (r *bodyRoom) takeOut(out func(*message) bool) []*message {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waiting.takeOut(out)
+}
+
 func (r *bodyRoom) fits() bool { return r.used == 0 || r.used+channel.MaxData <= r.most }
 
-// resize changes the room of a message, and returns the waiting messages that now have room.
+// resize changes the room of a message. The caller holds the mutex.
 func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 	r.used += to - m.bodyBytes
 	m.bodyBytes = to
@@ -40,76 +87,4 @@ func (r *bodyRoom) resize(m *message, to int) (next []*message) {
 		r.used += channel.MaxData
 	}
 	return next
-}
-
-// leave returns all waiting messages.
-func (r *bodyRoom) leave() (all []*message) {
-	for r.waiting.len() > 0 {
-		all = append(all, r.waiting.pop())
-	}
-	return all
-}
-
-// fetchNext lets messages be fetched.
-func (h *hand) fetchNext(ms []*message) {
-	for _, m := range ms {
-		h.crew.push(task{m: m})
-	}
-}
-
-// fetch prepares a message that can't be routed as it was received: a suspect, one that may be cancelled, one that a
-// worker may have given up before it died, or one whose body is claim-checked.
-func (h *hand) fetch(ctx context.Context, m *message) {
-	if m.suspect {
-		if err := h.suspects.alone(ctx, m, h.all.StuckAfter); err != nil || h.closed.Load() {
-			h.settler.giveBack(ctx, m)
-			return
-		}
-	}
-	if h.settler.cancelled(ctx, m) {
-		return
-	}
-	if m.envelope.DataRef != "" {
-		h.mu.Lock()
-		wait := !h.closed.Load() && !h.bodies.enter(m)
-		h.mu.Unlock()
-		if wait {
-			return
-		}
-	}
-	if !m.claim.ours(h.renewer.owned()) { // the body may be gone with the message
-		h.settler.lose(m)
-		return
-	}
-	err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope)
-	there := err == nil
-	if m.doomed != nil && errors.Is(err, channel.ErrDataLost) {
-		err = nil
-	}
-	if err == nil && h.opener.mayBeGivenUp(m) {
-		err = h.settler.findGivenUp(ctx, m)
-	}
-	if err == nil {
-		err = m.doomed
-	}
-	if there {
-		if m.envelope.DataRef != "" {
-			h.mu.Lock()
-			h.fetchNext(h.bodies.resize(m, len(m.envelope.Data)))
-			h.mu.Unlock()
-		}
-		if err == nil || handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind) {
-			h.opener.guarded(h.hung, m)
-		}
-	}
-	if err != nil {
-		m.bad = err
-	}
-	if m.bad != nil && !h.opener.toTurn(m) {
-		h.settler.conclude(ctx, m, handlers.Outcome{Err: m.bad})
-		return
-	}
-	if g := h.route(m); g != nil {
-		h.crew.push(task{g: g})
-	}
 }

@@ -27,8 +27,8 @@ func TestClockIsSet(t *testing.T) {
 		t.Skip("-short: it compiles the standard library once more")
 	}
 	program := buildClock(t)
-	// A worker starts on a machine whose clock has no battery. A schedule runs that is due soon after the clock was set,
-	// though the clock that was wrong has delayed its message.
+	// A worker starts on a machine whose clock has no battery. A schedule runs that is due soon after the clock was
+	// set, though the clock that was wrong has delayed its message.
 	for _, behind := range []int{3600, 30 * 24 * 3600} {
 		t.Run(fmt.Sprint("a daily schedule after a clock that was behind by ", behind), func(t *testing.T) {
 			t.Parallel()

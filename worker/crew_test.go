@@ -214,7 +214,7 @@ func sameLetters(a, b string) bool {
 func TestLawReserveCostsNothingUnlessUsed(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, Config{}, func(context.Context, errand) error { return nil })
-	if h := newTestHand(g); h.crew.lower != nil {
+	if h := newTestHand(g); h.backlog.crew.lower != nil {
 		t.Error("tasks are sorted by priority without a reserve")
 	}
 	low := []byte(`{"id":"a","priorityclass":"low"}`)

@@ -31,3 +31,11 @@ const waitFirst = 250 * time.Millisecond
 func waitDelay(most time.Duration, handBacks int) time.Duration {
 	return storecall.Doubled(waitFirst, most, max(handBacks, 0))
 }
+
+// later returns the later one of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/millrace-go/millrace/storage"
 )
@@ -16,7 +15,9 @@ const deleteBatch = 512
 // deletions are handled messages that wait to be deleted. One goroutine deletes them, while there are any: as many at
 // once as have come together.
 type deletions struct {
-	run func() // the goroutine
+	setup
+	finisher *finisher
+	run      func() // the goroutine
 
 	mu      sync.Mutex
 	waiting []*message
@@ -26,6 +27,13 @@ type deletions struct {
 	// These fields belong to the goroutine.
 	batch    []*message
 	receipts []storage.Receipt
+}
+
+// newDeletions returns deletions. They go on until ctx ends.
+func newDeletions(ctx context.Context, with setup, f *finisher) *deletions {
+	d := &deletions{setup: with, finisher: f}
+	d.run = func() { d.deleteHandled(ctx) }
+	return d
 }
 
 // add adds a handled message. It doesn't block.
@@ -54,32 +62,32 @@ func (d *deletions) next() ([]*message, []storage.Receipt) {
 }
 
 // deleteHandled deletes handled messages until none wait.
-func (s *settler) deleteHandled(ctx context.Context) {
-	defer s.deletes.all.Done()
+func (d *deletions) deleteHandled(ctx context.Context) {
+	defer d.all.Done()
 	for {
-		batch, receipts := s.deletes.next()
+		batch, receipts := d.next()
 		if len(batch) == 0 {
 			return
 		}
 		for _, m := range batch {
 			receipts = append(receipts, m.claim.settle())
 		}
-		s.deletes.receipts = receipts
-		s.delete(ctx, batch, receipts)
+		d.receipts = receipts
+		d.delete(ctx, batch, receipts)
 	}
 }
 
 // delete deletes handled messages and ends their deliveries.
-func (s *settler) delete(ctx context.Context, batch []*message, receipts []storage.Receipt) {
+func (d *deletions) delete(ctx context.Context, batch []*message, receipts []storage.Receipt) {
 	call, cancel := context.WithTimeout(ctx, outcomeTime)
-	err := s.q.Delete(call, receipts)
+	err := d.q.Delete(call, receipts)
 	cancel()
 	if err != nil && !isStale(err) {
 		// The messages come back when their visibility ends; replay records and ReactOnce's notes recognise them.
-		s.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
-		s.stats.unavailable.Add(float64(len(batch)))
+		d.log.LogAttrs(ctx, slog.LevelError, "can't delete handled messages; they will be delivered again", slog.Int("messages", len(batch)), slog.Any("error", err))
+		d.stats.unavailable.Add(float64(len(batch)))
 		for _, m := range batch {
-			s.released(m)
+			d.finisher.released(m)
 		}
 		return
 	}
@@ -89,50 +97,20 @@ func (s *settler) delete(ctx context.Context, batch []*message, receipts []stora
 	for i, m := range batch {
 		switch {
 		case stale != nil && slices.Contains(stale.Receipts, receipts[i]): // another worker has it, and needs its body
-			s.lose(m)
+			d.finisher.lose(m)
 		case m.envelope.DataRef != "":
 			bodies = append(bodies, m)
 		default:
-			s.done(m)
-			s.released(m)
+			d.finisher.done(m)
+			d.finisher.released(m)
 		}
 	}
 	for _, m := range bodies { // each body takes a request
-		s.done(m)
-		s.dropBody(ctx, m)
-		s.released(m)
+		d.finisher.done(m)
+		d.finisher.dropBody(ctx, m)
+		d.finisher.released(m)
 	}
 }
 
-// done counts a message that has been handled and deleted.
-func (s *settler) done(m *message) {
-	s.report.logSuccess(m)
-	s.stats.done.Inc()
-	s.stats.kindOf(m).done.Add(1)
-	if e := &m.envelope; !e.Time.IsZero() {
-		s.stats.lag.Observe(max(0, time.Since(later(e.Time, e.Due))).Seconds())
-	}
-}
-
-// later returns the later one of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// dropBody deletes the claim-checked body of a message that has been deleted.
-func (s *settler) dropBody(ctx context.Context, m *message) {
-	if m.envelope.DataRef == "" {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
-	defer cancel()
-	if err := s.registry.Channels().Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
-		s.log.LogAttrs(ctx, slog.LevelWarn, "can't delete a claim-checked body; it stays in the store", slog.Any("error", err))
-	}
-}
-
-// wait waits until all outcomes are recorded. No delivery may be concluded meanwhile.
-func (s *settler) wait() { s.deletes.all.Wait() }
+// wait waits until all messages are deleted. None may be added meanwhile.
+func (d *deletions) wait() { d.all.Wait() }

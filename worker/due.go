@@ -34,7 +34,7 @@ func (s *settler) cancelled(ctx context.Context, m *message) bool {
 	case !m.claim.end():
 		return true
 	}
-	defer s.released(m)
+	defer s.finisher.released(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
 	switch err := s.q.Delete(ctx, []storage.Receipt{m.claim.settle()}); {
@@ -46,7 +46,7 @@ func (s *settler) cancelled(ctx context.Context, m *message) bool {
 		s.stats.cancelled.Inc()
 		s.log.LogAttrs(ctx, slog.LevelDebug, "message was cancelled", m.attrs()...)
 		cancellations.Retire(ctx, s.queue, &m.envelope, tombstone)
-		s.dropBody(ctx, m)
+		s.finisher.dropBody(ctx, m)
 	}
 	return true
 }

@@ -26,7 +26,7 @@ const (
 
 // poison moves a message to the poison queue, and sends its compensation.
 func (s *settler) poison(ctx context.Context, m *message, reason string, cause error) {
-	defer s.released(m)
+	defer s.finisher.released(m)
 	entry := m.entry // of a worker that has begun this before
 	if entry == nil {
 		entry = &poison.Entry{

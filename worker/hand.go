@@ -23,43 +23,39 @@ const (
 // hand holds the messages of one queue that this worker has, and runs their handlers, as many at a time as the limit
 // says. It renews the messages until their deliveries are over.
 //
-//	take -> sort -> crew -> runOne, runGroup -> settler
-//	           \-> groups -^
+//	take -> sort -> backlog -> runner -> settler
+//	                  ^ \-> fetcher
+//	                  \-------/
 //
-// A message that can't be routed yet is a task for fetch first. One that isn't due is handed back, and a closed hand
-// hands back all that wait.
+// A message that can't be routed yet is a task for the fetcher first. One that isn't due is handed back, and a closed
+// hand hands back all that wait.
 type hand struct {
 	setup
 	settler  *settler
-	opener   opener
+	opener   *opener
 	renewer  renewer
 	room     *room
 	hung     *hung
 	suspects *suspects // of all consumers of the worker
-	crew     *crew[task]
-	closed   atomic.Bool
+	bodies   *bodyRoom
+	backlog  *backlog
+	starts   *starts
+	fetcher  *fetcher
+	runner   *runner
 	single   atomic.Bool             // there were suspects among the last messages: receive one at a time
 	cutOff   context.CancelCauseFunc // ends the contexts of all handlers
 	renewals *time.Ticker            // runs while something is in hand
-	groups   groups
 
 	mu     sync.Mutex
 	most   int // handlers at a time
 	inHand map[*message]struct{}
-	bodies bodyRoom
 	empty  chan struct{} // closed when nothing is in hand; made by drain, which waits for that
-}
-
-// task is what a working goroutine does next: one message, or the messages that wait in a group.
-type task struct {
-	m   *message
-	g   *group
-	err error // the message ends by this error, without being handled
 }
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
 	handling, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
+	owned := ownedFor(with.cfg.Visibility)
 	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),
@@ -67,22 +63,26 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 		room:     r,
 		hung:     hangs,
 		suspects: s,
+		bodies:   &bodyRoom{most: with.cfg.MaxBodies},
+		starts:   &starts{setup: with, room: r, hung: hangs},
 		cutOff:   cutOff,
 		most:     with.cfg.Concurrency,
 		inHand:   map[*message]struct{}{},
-		groups:   groups{all: map[handlers.Group]*group{}},
-		bodies:   bodyRoom{most: with.cfg.MaxBodies},
 	}
 	h.settler = newSettler(base, with, hangs, h.release)
 	h.settler.stopped = handling.Done()
-	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
-	if reserved := with.cfg.Reserve.slots(); reserved > 0 {
-		h.crew.reserve, h.crew.lower = reserved, func(t task) bool { return t.lower(&h.groups) }
+	h.backlog = newBacklog(h.most, with.cfg.Reserve.slots(), func(t task, spare bool) { h.run(handling, t, spare) })
+	h.fetcher = &fetcher{
+		setup: with, settler: h.settler, opener: h.opener, suspects: s, bodies: h.bodies, backlog: h.backlog, starts: h.starts, owned: owned,
 	}
-	h.renewals = time.NewTicker(min(h.renewer.every(), mayWait(h.setup)/4))
+	h.runner = &runner{setup: with, settler: h.settler, starts: h.starts, owned: owned}
+	h.renewals = time.NewTicker(h.every())
 	h.renewals.Stop()
 	return h
 }
+
+// every is how often the messages in hand are looked through.
+func (h *hand) every() time.Duration { return min(h.renewer.every(), mayWait(h.setup)/4) }
 
 // setConcurrency changes how many handlers run at a time. Those that run go on.
 func (h *hand) setConcurrency(n int) {
@@ -97,20 +97,18 @@ func (h *hand) setConcurrency(n int) {
 func (h *hand) setClosed(closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.closed.Store(closed)
+	h.starts.closed.Store(closed)
 	h.limit()
-	if closed {
-		h.fetchNext(h.bodies.leave())
-	}
+	h.backlog.add(h.bodies.setClosed(closed))
 }
 
 // limit says how many tasks run at a time. However busy the handlers are, a closed hand has others to hand back.
 func (h *hand) limit() {
 	spare := 0
-	if h.closed.Load() {
+	if h.starts.closed.Load() {
 		spare = drainers
 	}
-	h.crew.setLimit(h.most, spare)
+	h.backlog.crew.setLimit(h.most, spare)
 }
 
 // take takes received messages in hand.
@@ -130,7 +128,7 @@ func (h *hand) take(b inbox.Batch) []*message {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.inHand) == 0 && len(ms) > 0 {
-		h.renewals.Reset(min(h.renewer.every(), mayWait(h.setup)/4))
+		h.renewals.Reset(h.every())
 	}
 	for _, m := range ms {
 		h.inHand[m] = struct{}{}
@@ -149,19 +147,19 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 		m.trace(ctx, h.log, "message taken")
 		switch {
 		case m.bad != nil && !h.opener.toTurn(m):
-			h.crew.push(task{m: m, err: m.bad})
+			h.backlog.crew.push(task{m: m, err: m.bad})
 		case m.bad != nil:
-			if g := h.route(m); g != nil {
+			if g := h.backlog.route(m); g != nil {
 				begun = append(begun, g)
 			}
 		case m.early:
-			h.crew.push(task{m: m})
+			h.backlog.crew.push(task{m: m})
 		case h.opener.suspicious(m):
 			suspects = append(suspects, m)
 		case h.opener.toFetch(m):
-			h.crew.push(task{m: m}) // a working goroutine asks the store
+			h.backlog.crew.push(task{m: m}) // a working goroutine asks the store
 		default:
-			if g := h.route(m); g != nil {
+			if g := h.backlog.route(m); g != nil {
 				begun = append(begun, g)
 			}
 		}
@@ -186,7 +184,7 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 		next(open[i])
 	})
 	for _, g := range begun {
-		h.crew.push(task{g: g})
+		h.backlog.crew.push(task{g: g})
 	}
 	h.keepApart(ctx, suspects)
 }
@@ -209,13 +207,13 @@ func (h *hand) keepApart(ctx context.Context, ms []*message) {
 		}
 		h.log.LogAttrs(ctx, slog.LevelWarn, "message delivered repeatedly without outcome; isolating it",
 			slog.String("id", m.envelope.ID), slog.String("kind", string(m.envelope.Kind)), slog.Int("deliveries", m.deliveries))
-		h.crew.push(task{m: m})
+		h.backlog.crew.push(task{m: m})
 	}
 }
 
 // run does a task. No handler runs on a spare goroutine.
 func (h *hand) run(ctx context.Context, t task, spare bool) {
-	idle := spare || h.idle()
+	idle := spare || h.starts.stopped()
 	switch {
 	case t.g != nil:
 		h.runGroup(ctx, t.g, idle)
@@ -227,35 +225,24 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 	case idle:
 		h.settler.giveBack(ctx, t.m)
 	case t.m.delivery == nil:
-		h.fetch(ctx, t.m)
+		h.fetcher.fetch(ctx, t.m)
 	default:
-		h.runOne(ctx, t.m)
+		h.runner.runOne(ctx, t.m)
 	}
 }
 
-// idle reports that no more handlers are started, because the hand is closed or because too many handlers hang.
-func (h *hand) idle() bool { return h.closed.Load() || h.hung.full.Load() }
-
-// started notes that a message's handler starts.
-func (h *hand) started(m *message) time.Time {
-	now := time.Now()
-	m.began.Store(&now)
-	m.beginSpan(&h.setup, now)
-	m.delivery.Number = m.deliveries - m.envelope.Hops
-	h.stats.running.Inc()
-	h.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
-	h.room.waited(now.Sub(m.received))
-	return now
-}
-
-// ended notes that handlers have ended, or were given up.
-func (h *hand) ended(began time.Time, outcomes []handlers.Outcome) {
-	h.stats.running.Sub(float64(len(outcomes)))
-	took := time.Since(began)
-	h.stats.seconds.Observe(took.Seconds())
-	h.stats.times[timeStep(took)].Add(1)
-	for _, o := range outcomes {
-		h.hung.count(o.Err)
+// runGroup runs messages of a group, or hands them back. If messages are left or have come meanwhile, it makes the
+// group a task again.
+func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
+	batch := h.backlog.groups.next(g)
+	if idle {
+		each(batch, func(m *message) { h.settler.giveBack(ctx, m) })
+	} else {
+		h.backlog.groups.putBack(g, h.runner.runGroup(ctx, g.id, batch))
+	}
+	clear(batch) // g.waiting may grow in the same memory, which would keep the messages' bodies
+	if h.backlog.groups.more(g) {
+		h.backlog.crew.push(task{g: g})
 	}
 }
 
@@ -266,10 +253,10 @@ func (h *hand) release(m *message) {
 	if m.suspect {
 		h.suspects.leave(m)
 	}
+	h.backlog.add(h.bodies.leave(m))
 	h.mu.Lock()
 	delete(h.inHand, m)
 	h.stats.inHand.Store(int64(len(h.inHand)))
-	h.fetchNext(h.bodies.resize(m, 0))
 	if len(h.inHand) == 0 {
 		h.renewals.Stop() // idle costs nothing
 		if h.empty != nil {
@@ -284,7 +271,7 @@ func (h *hand) release(m *message) {
 // watch renews the messages in hand until ctx ends, and hands back those that wait for too long.
 func (h *hand) watch(ctx context.Context) {
 	defer h.renewals.Stop()
-	u := unstarted{hand: h}
+	u := unstarted{setup: h.setup, starts: h.starts, backlog: h.backlog, bodies: h.bodies, room: h.room}
 	defer u.looks.Wait()
 	for {
 		select {
@@ -333,7 +320,7 @@ func (h *hand) drain() error {
 			return h.abandon()
 		}
 	}
-	h.crew.wait()
+	h.backlog.crew.wait()
 	h.settler.wait()
 	return nil
 }

@@ -14,15 +14,21 @@ import (
 type round struct {
 	setup
 	settler *settler
-	owned   time.Duration // since the last proof: so long nobody else can have a message
-	idle    func() bool   // no more handlers may begin
-	started func(*message) time.Time
-	ended   func(began time.Time, outcomes []handlers.Outcome)
+	starts  *starts
+	owned   time.Duration // since the last proof: so long no other worker can have a message
 
 	turn     *handlers.Turn
 	of       map[*handlers.Delivery]*message
 	outcomes map[*message]handlers.Outcome
 	noted    []*message // those whose outcomes hold only if the turn is written
+}
+
+// newRound returns an empty round of a key.
+func newRound(with setup, s *settler, st *starts, owned time.Duration) *round {
+	return &round{
+		setup: with, settler: s, starts: st, owned: owned,
+		of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{},
+	}
 }
 
 // takeTurn runs the messages of a key one after the other, under the key's turn, or hands them back. It returns those
@@ -57,7 +63,7 @@ func (r *round) takeTurn(ctx context.Context, id handlers.Group, batch []*messag
 // run runs messages until the turn is over, and ends it.
 func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
 	for i, d := range ds {
-		if r.idle() || i > 0 && (r.turn.Over() || r.holdsUp(ds, i)) {
+		if r.starts.stopped() || i > 0 && (r.turn.Over() || r.holdsUp(ds, i)) {
 			for _, d := range ds[i:] {
 				left = append(left, r.of[d])
 			}
@@ -116,9 +122,9 @@ func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, our
 	if !ours {
 		return o, false
 	}
-	began := r.started(m)
+	began := r.starts.started(m)
 	o = r.turn.Handle(own, m.delivery, nil)
-	r.ended(began, []handlers.Outcome{o})
+	r.starts.ended(began, []handlers.Outcome{o})
 	m.claim.own.End(nil)
 	return o, true
 }

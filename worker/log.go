@@ -16,9 +16,6 @@ type reporter struct {
 	trouble trouble // with the store, while messages are handled
 }
 
-// seldom reports whether the nth repeat is logged: the 8th, and then each time the number has doubled.
-func seldom(n int) bool { return n >= 8 && n&(n-1) == 0 }
-
 // logFailure logs a failed attempt. The stack of a panic, or of a handler that hangs, is logged once for a message.
 func (r *reporter) logFailure(ctx context.Context, m *message, err error) {
 	e := &m.envelope

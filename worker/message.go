@@ -43,7 +43,7 @@ type message struct {
 	reported         time.Time                    // when it was last reported as stuck; only renewDue uses it
 	suspect          bool                         // see suspects
 	lower            bool                         // it may not take a handler of the Reserve
-	bodyBytes        int                          // its share of hand.bodies; under hand.mu
+	bodyBytes        int                          // its share of the bodyRoom, under its mutex
 	written          *channel.Envelope            // see history
 	span             atomic.Pointer[tracing.Span] // of the delivery; nil: none, or it hasn't begun
 

@@ -13,8 +13,8 @@ type opener struct {
 	suspectAt int // so many silent deliveries make a message a suspect
 }
 
-func newOpener(with setup) opener {
-	return opener{setup: with, suspectAt: max(1, min(suspectAfter, with.all.MaxDeliveries-1))}
+func newOpener(with setup) *opener {
+	return &opener{setup: with, suspectAt: max(1, min(suspectAfter, with.all.MaxDeliveries-1))}
 }
 
 // decoding names the user's code that resolve calls.

@@ -10,6 +10,9 @@ import (
 
 const atATime = 32 // bounds the calls that run together for several messages
 
+// ownedFor is how long a message of a visibility is owned after the start of the call that gave it.
+func ownedFor(visibility time.Duration) time.Duration { return visibility - visibility/6 }
+
 // renewer keeps messages in hand invisible to others. It ends the contexts of those that it can't keep, and reports
 // handlers that run long.
 type renewer struct {
@@ -19,9 +22,6 @@ type renewer struct {
 // every is how often the messages in hand are looked through.
 func (r *renewer) every() time.Duration { return max(r.cfg.Visibility/12, 10*time.Millisecond) }
 
-// owned is how long a message is owned after the start of the call that gave it.
-func (r *renewer) owned() time.Duration { return r.cfg.Visibility - r.cfg.Visibility/6 }
-
 // old reports that a message may be due for renewal. Ownership begins no earlier than the receiving call, so the
 // message's lock is not needed.
 func (r *renewer) old(m *message, now time.Time) bool { return now.Sub(m.asked) >= r.cfg.Visibility/6 }
@@ -30,7 +30,7 @@ func (r *renewer) old(m *message, now time.Time) bool { return now.Sub(m.asked) 
 func (r *renewer) renew(ctx context.Context, ms []*message, now time.Time) {
 	each(ms, func(m *message) {
 		r.reportStuck(ctx, m, now)
-		lost, err := m.claim.renew(ctx, r.q, r.cfg.Visibility, r.cfg.Visibility/3, r.owned())
+		lost, err := m.claim.renew(ctx, r.q, r.cfg.Visibility, r.cfg.Visibility/3, ownedFor(r.cfg.Visibility))
 		switch {
 		case lost:
 			r.stats.lost.Inc()

@@ -238,8 +238,8 @@ func TestIntakeAlone(t *testing.T) {
 		g.wantStats("with room for one", 2, 1, 0)
 		limits <- Limits{Pause: true}
 		time.Sleep(10 * time.Second)
-		if !h.closed.Load() || in.fit() {
-			t.Errorf("paused without room for more than a minute: closed %v, fit %v; want true, false", h.closed.Load(), in.fit())
+		if !h.starts.closed.Load() || in.fit() {
+			t.Errorf("paused without room for more than a minute: closed %v, fit %v; want true, false", h.starts.closed.Load(), in.fit())
 		}
 		finish <- struct{}{}
 		time.Sleep(time.Second)

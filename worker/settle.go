@@ -22,18 +22,16 @@ const (
 // moved to the poison queue. Nothing of it decides when a message is handled.
 type settler struct {
 	setup
-	report   reporter
+	finisher *finisher
+	deletes  *deletions
 	hung     *hung
-	released func(m *message) // it is called when a delivery is over for this worker
-	stopped  <-chan struct{}  // closed when the time to finish is over; nil: never
-	deletes  deletions
+	stopped  <-chan struct{} // closed when the time to finish is over; nil: never
 }
 
 // newSettler returns a settler. It deletes messages until base ends.
 func newSettler(base context.Context, with setup, hangs *hung, released func(m *message)) *settler {
-	s := &settler{setup: with, report: reporter{log: with.log}, hung: hangs, released: released}
-	s.deletes.run = func() { s.deleteHandled(base) }
-	return s
+	f := &finisher{setup: with, report: reporter{log: with.log}, released: released}
+	return &settler{setup: with, finisher: f, deletes: newDeletions(base, with, f), hung: hangs}
 }
 
 // commit commits the unit of work of a fold, or of a reaction's answer, and deletes the messages ms[i], for each i of
@@ -71,9 +69,9 @@ func (s *settler) conclude(ctx context.Context, m *message, o handlers.Outcome) 
 	case o.Ended == handlers.Stale: // another worker has the message, and needs its body
 		s.lose(m)
 	case o.Ended == handlers.Deleted:
-		s.done(m)
-		s.dropBody(ctx, m)
-		s.released(m)
+		s.finisher.done(m)
+		s.finisher.dropBody(ctx, m)
+		s.finisher.released(m)
 	default:
 		m.endSpan() // it waits for others to be deleted with
 		s.deletes.add(m)
@@ -81,21 +79,18 @@ func (s *settler) conclude(ctx context.Context, m *message, o handlers.Outcome) 
 }
 
 // lose drops a message that another worker has, or may have.
-func (s *settler) lose(m *message) {
-	s.stats.lost.Inc()
-	s.released(m)
-}
+func (s *settler) lose(m *message) { s.finisher.lose(m) }
 
 // settle ends a delivery that did not succeed.
 func (s *settler) settle(ctx context.Context, m *message, err error) {
 	if context.Cause(ctx) == ErrDraining && !isUnknown(err) {
-		s.report.logCutOff(ctx, m, ErrDraining, err)
+		s.finisher.report.logCutOff(ctx, m, ErrDraining, err)
 		s.handBack(ctx, m, 0, nil) // the handler may have failed because it was told to stop
 		return
 	}
 	if m.claim.isLost() && !isUnknown(err) { // else it goes to the poison queue if nobody else has it
-		s.report.logCutOff(ctx, m, ErrOwnershipLost, err)
-		s.released(m) // the handler may have failed because of that; the worker that has the message now decides
+		s.finisher.report.logCutOff(ctx, m, ErrOwnershipLost, err)
+		s.finisher.released(m) // the handler may have failed because of that; the worker that has the message now decides
 		return
 	}
 	v := handlers.Judge(err)
@@ -108,7 +103,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		}
 		s.poison(ctx, m, v.Reason, err)
 	case handlers.TryAgain:
-		s.report.logFailure(ctx, m, err)
+		s.finisher.report.logFailure(ctx, m, err)
 		s.tryAgain(ctx, m, v)
 	case handlers.UnknownKind:
 		if m.unknownFor(s.all.UnknownFor) {
@@ -118,13 +113,13 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		if e.FirstFailed.IsZero() {
 			e.FirstFailed = time.Now()
 		}
-		s.report.logHandBack(ctx, m, v)
+		s.finisher.report.logHandBack(ctx, m, v)
 		e.HandBacks++
 		s.stats.handedBack.Inc()
 		s.rewrite(ctx, m, RetryDelay(e.HandBacks, e.ID), err)
 	case handlers.Unavailable:
 		s.stats.unavailable.Inc()
-		s.report.logTrouble(ctx, m, err)
+		s.finisher.report.logTrouble(ctx, m, err)
 		s.handBack(ctx, m, storeDelay, err)
 	default:
 		if v.After <= 0 {
@@ -137,7 +132,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 			s.stats.turn(v.Wait)
 			v.After = waitDelay(v.After, e.HandBacks+e.Hops)
 		}
-		s.report.logHandBack(ctx, m, v)
+		s.finisher.report.logHandBack(ctx, m, v)
 		s.handBack(ctx, m, v.After, err)
 	}
 }
@@ -213,7 +208,7 @@ func (s *settler) handBack(ctx context.Context, m *message, delay time.Duration,
 
 // rewrite writes the delivery's history into the message and lets it become visible after delay.
 func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, cause error) {
-	defer s.released(m)
+	defer s.finisher.released(m)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
 	e := *m.history()
@@ -230,7 +225,8 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 		err = s.q.Rewrite(ctx, receipt, body, delay)
 	}
 	if errors.Is(err, channel.ErrAttribute) || errors.Is(err, storage.ErrTooLarge) {
-		// The message can't take its history: it is not decodable, or too large already. It still ends by MaxDeliveries.
+		// The message can't take its history: it is not decodable, or too large already. It still ends by
+		// MaxDeliveries.
 		_, err = s.q.Extend(ctx, receipt, max(delay, storage.MinVisibility))
 	}
 	switch {
@@ -240,3 +236,6 @@ func (s *settler) rewrite(ctx context.Context, m *message, delay time.Duration, 
 		s.log.LogAttrs(ctx, slog.LevelError, "can't record how a delivery ended; it comes back when its visibility ends", slog.String("id", e.ID), slog.Any("error", err))
 	}
 }
+
+// wait waits until all outcomes are recorded. No delivery may be concluded meanwhile.
+func (s *settler) wait() { s.deletes.wait() }

@@ -26,6 +26,9 @@ const (
 	troublePlaces = 4096            // bounds the places that are remembered
 )
 
+// seldom reports whether the nth repeat is logged: the 8th, and then each time the number has doubled.
+func seldom(n int) bool { return n >= 8 && n&(n-1) == 0 }
+
 // failed notes a failure. It returns how many there were since trouble began, and whether to log that.
 func (t *trouble) failed(place any, now time.Time) (n int, report bool) {
 	t.mu.Lock()

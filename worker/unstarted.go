@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,10 +23,14 @@ const unstartedMost = time.Minute
 // All that waits goes, in its order. One thing stays: by OneAtATime, the messages of a key run in the order in which
 // one worker takes them. So only the one goes that the others of its key wait for.
 type unstarted struct {
-	hand  *hand
-	last  time.Time // look, that found something
-	busy  atomic.Bool
-	looks sync.WaitGroup
+	setup
+	starts  *starts
+	backlog *backlog
+	bodies  *bodyRoom
+	room    *room
+	last    time.Time // look, that found something
+	busy    atomic.Bool
+	looks   sync.WaitGroup
 }
 
 // mayWait returns how long a message of a queue waits in hand for its handler.
@@ -40,8 +43,8 @@ func mayWait(h setup) time.Duration {
 
 // look hands back what waits, beside the caller, if something has waited for too long.
 func (u *unstarted) look(ctx context.Context, now time.Time) {
-	long := mayWait(u.hand.setup)
-	if u.hand.idle() || now.Sub(u.last) < long/2 || u.busy.Load() || !u.waitsSince(now.Add(-long)) {
+	long := mayWait(u.setup)
+	if u.starts.stopped() || now.Sub(u.last) < long/2 || u.busy.Load() || !u.waitsSince(now.Add(-long)) {
 		return
 	}
 	u.last = now
@@ -54,22 +57,13 @@ func (u *unstarted) look(ctx context.Context, now time.Time) {
 
 // waitsSince reports that a message that may go has waited since then.
 func (u *unstarted) waitsSince(then time.Time) bool {
-	h := u.hand
-	h.mu.Lock()
-	waits := slices.ContainsFunc(h.bodies.waiting.all(), func(m *message) bool { return m.received.Before(then) && u.goes(m) })
-	h.mu.Unlock()
-	return waits || h.crew.any(func(t task) bool {
-		if t.g != nil {
-			return h.groups.waitsSince(t.g, then, func(m *message) bool { return u.goes(m) || returned(m) })
-		}
-		return t.m.received.Before(then) && u.goes(t.m)
-	})
+	return u.bodies.any(func(m *message) bool { return m.received.Before(then) && u.goes(m) }) ||
+		u.backlog.waitsSince(then, u.goes, func(m *message) bool { return u.goes(m) || returned(m) })
 }
 
 // goes reports that no other message has to run after this one because it came later.
 func (u *unstarted) goes(m *message) bool {
-	h := u.hand
-	inTurn := handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind)
+	inTurn := handlers.KeyInBody(u.registry, u.queue, m.envelope.Kind)
 	return !inTurn || m.delivery == nil && m.envelope.Attempts > 0 // the others wait for it, or went past it
 }
 
@@ -78,46 +72,17 @@ func returned(m *message) bool { return m.envelope.Attempts+m.envelope.HandBacks
 
 // handBack hands back what waits.
 func (u *unstarted) handBack(ctx context.Context) {
-	h, awaited := u.hand, u.awaited(ctx)
+	awaited := u.awaited(ctx)
 	goes := func(m *message) bool { return awaited[m] || u.goes(m) }
-	h.room.shrink()
-	back := h.crew.takeOut(func(t task) (out []task, stays bool) {
-		if t.g == nil && !goes(t.m) {
-			return nil, true
-		}
-		if t.g == nil {
-			return []task{t}, false
-		}
-		ms, stays := h.groups.takeOut(t.g, goes)
-		return tasksOf(ms), stays
-	})
-	h.mu.Lock()
-	back = append(back, tasksOf(h.bodies.waiting.takeOut(goes))...)
-	h.mu.Unlock()
-	h.crew.runSpare(drainers, back)
-}
-
-func tasksOf(ms []*message) []task {
-	ts := make([]task, len(ms))
-	for i, m := range ms {
-		ts[i].m = m
-	}
-	return ts
+	u.room.shrink()
+	back := append(u.backlog.takeOut(goes), tasksOf(u.bodies.takeOut(goes))...)
+	u.backlog.crew.runSpare(drainers, back)
 }
 
 // awaited returns the messages that others of their keys wait for. It asks the store, for keys of which a message was
 // handed back before.
 func (u *unstarted) awaited(ctx context.Context) map[*message]bool {
-	h := u.hand
-	keys := map[handlers.Group][]*message{}
-	h.crew.any(func(t task) bool {
-		if t.g != nil && t.g.id.TakesTurns() {
-			if ms := h.groups.find(t.g, func(m *message) bool { return !u.goes(m) && returned(m) }); len(ms) > 0 {
-				keys[t.g.id] = ms
-			}
-		}
-		return false
-	})
+	keys := u.backlog.inTurn(func(m *message) bool { return !u.goes(m) && returned(m) })
 	var mu sync.Mutex
 	var calls errgroup.Group
 	calls.SetLimit(atATime)

@@ -67,15 +67,19 @@
 //
 // # Files
 //
-//   - lanes.go: the store, the names of lanes
+//   - lanes.go: the store
+//   - lane.go: a lane, the names of lanes, the lane of a receipt
+//   - crowd.go: who is noisy, without a store
+//   - noisy.go: the document that names the noisy tenants
 //   - place.go: the lane of a message
 //   - turn.go: whose turn it is, without a store
 //   - weights.go: the parts of the priorities
 //   - limit.go: what a consumer may not take
-//   - receive.go: receiving
-//   - broken.go: lanes that fail
-//   - move.go: the slow lanes
+//   - hand.go: what was received and has not ended
+//   - roster.go: which lanes are asked, and how many messages each
 //   - stash.go: what came along while messages were moved
-//   - crowd.go: who is noisy
-//   - queue.go, work.go, listen.go: all other calls
+//   - move.go: which messages go to the slow lanes
+//   - broken.go: lanes that fail
+//   - receive.go: receiving
+//   - queue.go, work.go, listen.go, bell.go: all other calls
 package lanes

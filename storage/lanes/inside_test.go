@@ -17,7 +17,7 @@ import (
 // Tenants with ten million names take no more memory than a few, and one among them that floods is still found.
 func TestTenantsWithManyNames(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(nil, "q")
+	c := newCrowd()
 	r := rand.New(rand.NewPCG(1, 2))
 	now, found := time.Now(), false
 	for i := range 200_000 {
@@ -43,7 +43,7 @@ func TestTenantsWithManyNames(t *testing.T) {
 // A document of any number of tenants is taken in part, and written in part.
 func TestADocumentIsBounded(t *testing.T) {
 	t.Parallel()
-	c := newCrowd(nil, "q")
+	c := newNoisyTenants(nil, "q")
 	for n := range 100 {
 		d := document{}
 		for i := range 60 {
@@ -55,8 +55,8 @@ func TestADocumentIsBounded(t *testing.T) {
 		}
 		c.see(storage.Blob{Body: body})
 	}
-	if len(c.known) > 2*mostNoisy {
-		t.Errorf("%d tenants are known as noisy; want %d at most", len(c.known), 2*mostNoisy)
+	if len(c.crowd.known) > 2*mostNoisy {
+		t.Errorf("%d tenants are known as noisy; want %d at most", len(c.crowd.known), 2*mostNoisy)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestReportsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
-		c := newCrowd(s.Blobs(container), "q")
+		c := newNoisyTenants(s.Blobs(container), "q")
 		for n := range 100 {
 			var keys []key
 			for i := range 10 {
@@ -78,8 +78,8 @@ func TestReportsAreBounded(t *testing.T) {
 			c.report(t.Context(), keys)
 			time.Sleep(window)
 		}
-		if len(c.known) > 2*mostNoisy+10 {
-			t.Errorf("%d tenants are known as noisy; want %d at most", len(c.known), 2*mostNoisy)
+		if len(c.crowd.known) > 2*mostNoisy+10 {
+			t.Errorf("%d tenants are known as noisy; want %d at most", len(c.crowd.known), 2*mostNoisy)
 		}
 	})
 }
@@ -87,10 +87,10 @@ func TestReportsAreBounded(t *testing.T) {
 // A sweep takes no more than what can be received before its visibility ends.
 func TestASweepIsBoundedByWhatIsHandled(t *testing.T) {
 	t.Parallel()
-	q := &queue{props: driver.Props{MaxReceive: 512}}
+	r := &roster{props: driver.Props{MaxReceive: 512}}
 	for guess, want := range map[float64]int{0.01: 512, 1: 80, 60: 8} {
-		if q.turn.guess = guess; q.sweeps(8, 30*time.Second) != want {
-			t.Errorf("messages of %v s: %d are taken, want %d", guess, q.sweeps(8, 30*time.Second), want)
+		if r.turn.guess = guess; r.sweeps(8, 30*time.Second) != want {
+			t.Errorf("messages of %v s: %d are taken, want %d", guess, r.sweeps(8, 30*time.Second), want)
 		}
 	}
 }
@@ -100,10 +100,10 @@ func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"noisy":[{"tenant":"-1","beat":-1}]}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c := newCrowd(nil, "q")
+		c := newNoisyTenants(nil, "q")
 		c.see(storage.Blob{Body: body, ETag: "1"})
-		if len(c.known) > 2*mostNoisy || c.etag != "1" {
-			t.Errorf("%d tenants are known, ETag %q", len(c.known), c.etag)
+		if len(c.crowd.known) > 2*mostNoisy || c.etag != "1" {
+			t.Errorf("%d tenants are known, ETag %q", len(c.crowd.known), c.etag)
 		}
 	})
 }

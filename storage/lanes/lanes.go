@@ -7,8 +7,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/storage"
@@ -17,9 +15,6 @@ import (
 
 // Most is the largest number of lanes that a queue may have.
 const Most = 16
-
-// slowLanes is how many lanes noisy tenants have. The first one is all that older versions know.
-const slowLanes = 4
 
 // Priority says how urgent a message is.
 type Priority int8
@@ -78,48 +73,6 @@ func (x Queue) Check(queue string) error {
 	return errors.Join(faults...)
 }
 
-// Names lists the queues of the store that hold the messages of a queue, or may hold some that were sent while it had
-// more lanes. The first one is the queue itself.
-func (x Queue) Names(queue string) []string {
-	var names []string
-	for _, p := range x.priorities() {
-		for i := range Most {
-			names = append(names, laneName(queue, p, i))
-		}
-	}
-	for i := range slowLanes {
-		names = append(names, slowLaneName(queue, i))
-	}
-	return names
-}
-
-func (x Queue) priorities() []Priority {
-	if x.Priorities {
-		return []Priority{Normal, High, Low}
-	}
-	return []Priority{Normal}
-}
-
-func slowLaneName(queue string, i int) string {
-	if i == 0 {
-		return queue + "-slow"
-	}
-	return queue + "-slow-" + strconv.Itoa(i)
-}
-
-func laneName(queue string, p Priority, i int) string {
-	switch p {
-	case High:
-		queue += "-high"
-	case Low:
-		queue += "-low"
-	}
-	if i > 0 {
-		queue += "-lane-" + strconv.Itoa(i)
-	}
-	return queue
-}
-
 // Over returns a store that keeps all data in inner, and divides some of its queues into lanes. Closing the result
 // closes inner. Over opens nothing and makes no request. A store that has lanes already gets those of cfg in addition.
 // Without any queue in cfg the result is inner itself.
@@ -135,7 +88,7 @@ func Over(inner *storage.Store, cfg Config) (*storage.Store, error) {
 		inner = s.inner
 		for name, q := range s.queues {
 			if _, ok := all[name]; !ok {
-				all[name] = q.division
+				all[name] = q.placer.division
 			}
 		}
 	}
@@ -267,108 +220,7 @@ func (s *store) Listener() driver.Listener {
 // Close hands back what waits to be received, and closes the inner store.
 func (s *store) Close() error {
 	for _, q := range s.queues {
-		q.moves.Wait()
-		q.crowd.close()
-		q.stash.empty()
+		q.close()
 	}
 	return s.Store.Close()
-}
-
-// queue is a queue that has lanes. It implements driver.Queue.
-type queue struct {
-	name     string
-	division Queue
-	inner    *storage.Store
-	props    driver.Props
-	rings    bool // the inner store rings
-	read     func(body []byte) Mark
-	unhad    func(driver.Delivery) ([]byte, time.Duration, bool)
-	lanes    []*lane // the last ones are the slow lanes
-	crowd    *crowd
-	stash    stash
-	moves    sync.WaitGroup
-
-	mu   sync.Mutex
-	turn turns
-	hand hand
-	bell bell
-
-	untold error // what a lane failed by, until a Receive has told it
-}
-
-// A lane is a queue of the inner store.
-type lane struct {
-	account
-	number int
-	name   string
-	q      driver.Queue
-	turns  *class
-
-	// These fields are under the mutex of the queue.
-	hot      bool      // it may have messages
-	signs    int       // how often something said so
-	fullFrom time.Time // since when it has brought all that was asked for; zero: it has not
-	sweeping bool      // it has messages that are to be moved
-	moving   bool      // some are being moved
-	broken   broken
-}
-
-func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
-	d := inner.Driver()
-	q := &queue{name: name, division: x, inner: inner, props: d.Props(), rings: d.Listener() != nil, read: cfg.Read, unhad: cfg.Unhad}
-	if q.unhad == nil {
-		q.unhad = func(driver.Delivery) ([]byte, time.Duration, bool) { return nil, 0, false }
-	}
-	q.stash.q = q
-	q.crowd = newCrowd(inner.Blobs(container), name)
-	q.hand.entries = map[driver.Receipt]entry{}
-	names := x.Names(name)
-	for n, p := range x.priorities() {
-		c := &class{priority: p, weight: Weights{}.of(p)}
-		for i := range Most {
-			l := &lane{number: n*Most + i, name: names[n*Most+i], turns: c, hot: true}
-			c.lanes, q.lanes = append(c.lanes, l), append(q.lanes, l)
-		}
-		q.turn.classes = append(q.turn.classes, c)
-	}
-	aside := &class{aside: true, weight: 1}
-	for range slowLanes {
-		l := &lane{number: len(q.lanes), name: names[len(q.lanes)], turns: aside, hot: true}
-		aside.lanes, q.lanes = append(aside.lanes, l), append(q.lanes, l)
-	}
-	q.turn.classes = append(q.turn.classes, aside)
-	for _, l := range q.lanes {
-		l.q = d.Queue(l.name)
-		if q.current(l) {
-			q.turn.current.lanes = append(q.turn.current.lanes, l)
-		} else {
-			q.turn.former.lanes = append(q.turn.former.lanes, l)
-		}
-	}
-	return q
-}
-
-// slowLane returns the lane of a tenant that is noisy, or nil.
-func (q *queue) slowLane(k key) *lane {
-	i, noisy := q.crowd.noisy(k)
-	if !noisy {
-		return nil
-	}
-	return q.lanes[len(q.lanes)-slowLanes+i]
-}
-
-// current reports that messages are sent into a lane, and not only found there after a change of the number.
-func (q *queue) current(l *lane) bool {
-	if l.turns.aside {
-		return q.division.Lanes > 0
-	}
-	return l.number%Most < max(1, q.division.Lanes)
-}
-
-// heat notes a sign that a lane may have messages.
-func (q *queue) heat(l *lane) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	l.hot = true
-	l.signs++
 }

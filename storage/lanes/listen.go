@@ -29,7 +29,7 @@ func (x *listener) Listen(topic string) driver.Subscription {
 			for {
 				select {
 				case <-inner.Rings():
-					q.heat(l)
+					q.roster.heat(l)
 					ring(sub.rings)
 				case <-sub.closed:
 					return
@@ -38,13 +38,6 @@ func (x *listener) Listen(topic string) driver.Subscription {
 		})
 	}
 	return sub
-}
-
-func ring(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // subscription implements driver.Subscription: it rings when any lane does.
@@ -76,37 +69,4 @@ func (x *subscription) Close() {
 			x.q.stash.empty()
 		}
 	})
-}
-
-// bell rings the subscribers of a queue in this process.
-type bell struct {
-	mu   sync.Mutex
-	subs []chan struct{}
-}
-
-func (b *bell) add(c chan struct{}) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.subs = append(b.subs, c)
-}
-
-// remove reports that nobody is left.
-func (b *bell) remove(c chan struct{}) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, x := range b.subs {
-		if x == c {
-			b.subs = append(b.subs[:i:i], b.subs[i+1:]...)
-			break
-		}
-	}
-	return len(b.subs) == 0
-}
-
-func (b *bell) ring() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.subs {
-		ring(c)
-	}
 }

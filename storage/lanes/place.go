@@ -34,11 +34,19 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// placer finds the lanes of messages.
+type placer struct {
+	division Queue
+	lanes    []*lane
+	read     func(body []byte) Mark
+	noisy    *noisyTenants
+}
+
 // place returns the lane that a message is sent into.
-func (q *queue) place(body []byte) *lane {
-	m := q.read(body)
+func (p *placer) place(body []byte) *lane {
+	m := p.read(body)
 	first := 0
-	if q.division.Priorities {
+	if p.division.Priorities {
 		switch m.Priority {
 		case High:
 			first = Most
@@ -46,15 +54,24 @@ func (q *queue) place(body []byte) *lane {
 			first = 2 * Most
 		}
 	}
-	if q.division.Lanes == 0 {
-		return q.lanes[first]
+	if p.division.Lanes == 0 {
+		return p.lanes[first]
 	}
 	if m.Tenant == "" {
-		return q.lanes[first+choose(keyOf(m.ID), q.division.Lanes)]
+		return p.lanes[first+choose(keyOf(m.ID), p.division.Lanes)]
 	}
 	k := keyOf(m.Tenant)
-	if l := q.slowLane(k); l != nil {
+	if l := p.slow(k); l != nil {
 		return l
 	}
-	return q.lanes[first+choose(k, q.division.Lanes)]
+	return p.lanes[first+choose(k, p.division.Lanes)]
+}
+
+// slow returns the lane of a tenant that is noisy, or nil.
+func (p *placer) slow(k key) *lane {
+	i, noisy := p.noisy.lane(k)
+	if !noisy {
+		return nil
+	}
+	return p.lanes[len(p.lanes)-slowLanes+i]
 }

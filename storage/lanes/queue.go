@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -13,11 +11,47 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
+// queue is a queue that has lanes. It implements driver.Queue.
+type queue struct {
+	name    string
+	inner   *storage.Store
+	lanes   []*lane // the last ones are the slow lanes
+	placer  *placer
+	roster  *roster
+	stash   *stash
+	mover   *mover
+	retrier *retrier
+	bell    *bell
+}
+
+func newQueue(inner *storage.Store, name string, x Queue, cfg Config) *queue {
+	unhad := cfg.Unhad
+	if unhad == nil {
+		unhad = func(driver.Delivery) ([]byte, time.Duration, bool) { return nil, 0, false }
+	}
+	d := inner.Driver()
+	q := &queue{name: name, inner: inner, lanes: newLanes(d, name, x), bell: new(bell)}
+	q.placer = &placer{division: x, lanes: q.lanes, read: cfg.Read, noisy: newNoisyTenants(inner.Blobs(container), name)}
+	q.roster = newRoster(q.lanes, d.Props(), d.Listener() != nil)
+	q.stash = &stash{roster: q.roster, unhad: unhad}
+	q.mover = &mover{inner: inner, placer: q.placer, roster: q.roster, bell: q.bell}
+	q.retrier = &retrier{roster: q.roster, stash: q.stash, bell: q.bell}
+	return q
+}
+
+// close hands back what waits to be received, once nothing is moved or asked any more.
+func (q *queue) close() {
+	q.mover.moves.Wait()
+	q.retrier.calls.Wait()
+	q.placer.noisy.close()
+	q.stash.empty()
+}
+
 // Send implements driver.Queue.
 func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 	by := map[*lane][]driver.Message{}
 	for _, m := range messages {
-		l := q.place(m.Body)
+		l := q.placer.place(m.Body)
 		by[l] = append(by[l], m)
 	}
 	var err error
@@ -38,7 +72,7 @@ func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
 		err = each(by, func(l *lane, ms []driver.Message) error { return l.q.Send(ctx, ms) })
 	}
 	for l := range by {
-		q.heat(l)
+		q.roster.heat(l)
 	}
 	return bare(err)
 }
@@ -73,48 +107,32 @@ func each[T any](by map[*lane]T, f func(*lane, T) error) error {
 	return first
 }
 
-// A receipt is the number of a lane, a tilde, and the receipt of the inner store.
-
-func (l *lane) receipt(r driver.Receipt) driver.Receipt {
-	return driver.Receipt(strconv.Itoa(l.number) + "~" + string(r))
-}
-
-// split returns the lane of a receipt, and what the inner store knows it by. The first lane judges one of no lane.
-func (q *queue) split(r driver.Receipt) (*lane, driver.Receipt) {
-	number, inner, ok := strings.Cut(string(r), "~")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil || n < 0 || n >= len(q.lanes) || strconv.Itoa(n) != number {
-		return q.lanes[0], r
-	}
-	return q.lanes[n], driver.Receipt(inner)
-}
-
 // Extend implements driver.Queue.
 func (q *queue) Extend(ctx context.Context, r driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
-	l, inner := q.split(r)
+	l, inner := split(q.lanes, r)
 	next, err := l.q.Extend(ctx, inner, visibility)
 	switch {
 	case errors.Is(err, driver.ErrReceiptStale):
-		q.end(r)
+		q.roster.end(r)
 		return "", err
 	case err != nil:
 		return "", err
 	case visibility == 0:
-		q.end(r)
-		q.heat(l)
+		q.roster.end(r)
+		q.roster.heat(l)
 	default:
-		q.extended(r, l.receipt(next), visibility)
+		q.roster.extended(r, l.receipt(next), visibility)
 	}
 	return l.receipt(next), nil
 }
 
 // Rewrite implements driver.Queue. The message stays in its lane.
 func (q *queue) Rewrite(ctx context.Context, r driver.Receipt, body []byte, delay time.Duration) error {
-	l, inner := q.split(r)
+	l, inner := split(q.lanes, r)
 	err := l.q.Rewrite(ctx, inner, body, delay)
-	q.end(r)
+	q.roster.end(r)
 	if err == nil && delay == 0 {
-		q.heat(l)
+		q.roster.heat(l)
 	}
 	return err
 }
@@ -125,12 +143,12 @@ func (q *queue) Delete(ctx context.Context, rs []driver.Receipt) error {
 	given := make(map[driver.Claim]driver.Receipt, len(rs))
 	claims := make([]driver.Claim, len(rs))
 	for i, r := range rs {
-		l, inner := q.split(r)
+		l, inner := split(q.lanes, r)
 		by[l] = append(by[l], inner)
 		claims[i] = driver.Claim{Queue: l.name, Receipt: inner}
 		given[claims[i]] = r
 	}
-	q.end(rs...)
+	q.roster.end(rs...)
 	var dead []driver.Claim
 	var err error
 	if len(by) > 1 && q.inner.Atomic() { // one transaction is faster than one for each lane
@@ -169,21 +187,10 @@ func deleteEach(ctx context.Context, by map[*lane][]driver.Receipt) (dead []driv
 	return dead, err
 }
 
-// formerEvery is how often the lanes are counted that only a change of their number leaves messages in.
-const formerEvery = time.Minute
-
 // Stats implements driver.Queue. It counts all lanes.
 func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 	now := time.Now()
-	q.mu.Lock()
-	filled, known := q.turn.filled, !q.turn.counted.IsZero() && now.Sub(q.turn.counted) < formerEvery
-	q.mu.Unlock()
-	by := map[*lane]struct{}{}
-	for _, l := range q.lanes {
-		if !known || q.current(l) || filled[l] {
-			by[l] = struct{}{}
-		}
-	}
+	by, all := q.roster.toCount(now)
 	var mu sync.Mutex
 	var sum driver.Stats
 	counted := map[*lane]bool{}
@@ -201,10 +208,8 @@ func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
 	if err != nil {
 		return driver.Stats{}, err
 	}
-	if !known {
-		q.mu.Lock()
-		q.turn.filled, q.turn.counted = counted, now
-		q.mu.Unlock()
+	if all {
+		q.roster.counted(counted, now)
 	}
 	return sum, nil
 }

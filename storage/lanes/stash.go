@@ -2,12 +2,10 @@ package lanes
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
@@ -19,7 +17,9 @@ const (
 // A stash holds messages that came while a lane was swept and that nobody had asked for. They are received first. Those
 // that nobody has received in half of their visibility are handed back: the consumer may be paused.
 type stash struct {
-	q     *queue
+	roster *roster
+	unhad  func(driver.Delivery) (body []byte, delay time.Duration, ok bool)
+
 	mu    sync.Mutex
 	list  []stashed
 	timer *time.Timer // hands back; nil: there is nothing
@@ -79,28 +79,6 @@ func (s *stash) pop(limit *limit) (x stashed, ok bool) {
 	return x, true
 }
 
-// takeStashed takes messages of the stash, whose visibility begins anew. One whose receipt is dead comes back to its
-// lane by itself.
-func (r *reception) takeStashed(ctx context.Context) {
-	for len(r.got) < r.most {
-		x, ok := r.q.stash.pop(&r.limit)
-		if !ok {
-			return
-		}
-		began := time.Now()
-		next, err := x.lane.q.Extend(ctx, x.d.Receipt, r.visibility)
-		switch {
-		case errors.Is(err, storage.ErrReceiptStale):
-			continue
-		case err != nil:
-			r.q.stash.keep(x) // a later look tries again
-			return
-		}
-		x.d.Receipt = next
-		r.take(x, began)
-	}
-}
-
 // empty hands back all that is in the stash.
 func (s *stash) empty() {
 	s.mu.Lock()
@@ -135,9 +113,8 @@ func (s *stash) giveBack(some []stashed) {
 
 // giveBackOne writes into a message that its delivery doesn't count. One that can't take that is handed back as it is.
 func (s *stash) giveBackOne(ctx context.Context, x stashed) {
-	q := s.q
-	defer q.heat(x.lane)
-	if body, delay, ok := q.unhad(x.d); ok && len(body) <= q.props.MaxMessage {
+	defer s.roster.heat(x.lane)
+	if body, delay, ok := s.unhad(x.d); ok && len(body) <= s.roster.props.MaxMessage {
 		_ = x.lane.q.Rewrite(ctx, x.d.Receipt, body, delay) // after an error the message comes back when its visibility ends
 		return
 	}

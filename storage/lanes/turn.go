@@ -3,8 +3,6 @@ package lanes
 import (
 	"math"
 	"time"
-
-	"github.com/millrace-go/millrace/storage/driver"
 )
 
 const (
@@ -30,6 +28,22 @@ type turns struct {
 	counted         time.Time
 }
 
+// newTurns returns the turns of lanes.
+func newTurns(lanes []*lane) (t turns) {
+	for _, l := range lanes {
+		if n := len(t.classes); n == 0 || t.classes[n-1] != l.turns {
+			t.classes = append(t.classes, l.turns)
+		}
+		l.turns.lanes = append(l.turns.lanes, l)
+		if l.current {
+			t.current.lanes = append(t.current.lanes, l)
+		} else {
+			t.former.lanes = append(t.former.lanes, l)
+		}
+	}
+	return t
+}
+
 // A rotation is lanes that are looked at one after the other.
 type rotation struct {
 	lanes []*lane
@@ -53,6 +67,19 @@ func (t *turns) nextCold(limit *limit) *lane {
 		return t.former.next(limit)
 	}
 	return t.current.next(limit)
+}
+
+// begin notes a message that is in hand from now on.
+func (t *turns) begin(l *lane) {
+	l.hand++
+	l.turns.hand++
+}
+
+// end lets a lane pay for a message that was in hand.
+func (t *turns) end(l *lane, took float64) {
+	t.guess += (took - t.guess) / 16
+	l.account.end(took, 1)
+	l.turns.end(took, l.turns.weight)
 }
 
 // An account is what a lane or a class has paid, and what it owes for messages in hand.
@@ -192,79 +219,4 @@ func (c *class) next(asks []*ask, guess float64) *ask {
 		}
 	}
 	return best
-}
-
-// hand is what was received and has not ended.
-type hand struct {
-	entries map[driver.Receipt]entry
-	swept   time.Time
-}
-
-// An entry is a message in hand.
-type entry struct {
-	lane  *lane
-	since time.Time
-	until time.Time // the end of its visibility
-}
-
-// take notes a message that is received, as the caller gets it.
-func (r *reception) take(x stashed, began time.Time) {
-	d := x.d
-	d.Receipt = x.lane.receipt(d.Receipt)
-	r.q.mu.Lock()
-	defer r.q.mu.Unlock()
-	r.q.hand.entries[d.Receipt] = entry{lane: x.lane, since: began, until: began.Add(r.visibility)}
-	x.lane.hand++
-	x.lane.turns.hand++
-	r.limit.take(x.lane.turns)
-	r.got = append(r.got, d)
-}
-
-// ended notes the end of a message: its lane pays for the time that it took. q.mu is held.
-func (q *queue) ended(r driver.Receipt, now time.Time) {
-	e, ok := q.hand.entries[r]
-	if !ok {
-		return
-	}
-	delete(q.hand.entries, r)
-	took := min(max(leastTime, now.Sub(e.since).Seconds()), mostDebt)
-	q.turn.guess += (took - q.turn.guess) / 16
-	e.lane.end(took, 1)
-	e.lane.turns.end(took, e.lane.turns.weight)
-}
-
-// end is ended for several messages, with the mutex.
-func (q *queue) end(rs ...driver.Receipt) {
-	now := time.Now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, r := range rs {
-		q.ended(r, now)
-	}
-}
-
-// extended notes the new receipt of a message.
-func (q *queue) extended(old, next driver.Receipt, visibility time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	e, ok := q.hand.entries[old]
-	if !ok {
-		return
-	}
-	delete(q.hand.entries, old)
-	e.until = time.Now().Add(visibility)
-	q.hand.entries[next] = e
-}
-
-// expire ends messages whose visibility is over. q.mu is held.
-func (q *queue) expire(now time.Time) {
-	if now.Sub(q.hand.swept) < time.Second {
-		return
-	}
-	q.hand.swept = now
-	for r, e := range q.hand.entries {
-		if e.until.Before(now) {
-			q.ended(r, now)
-		}
-	}
 }

@@ -52,13 +52,13 @@ func Weigh(s *storage.Store, queue string, w Weights) error {
 	over, ok := s.Driver().(*store)
 	switch {
 	case err != nil:
-	case !ok || over.queues[queue] == nil || !over.queues[queue].division.Priorities:
+	case !ok || over.queues[queue] == nil || !over.queues[queue].placer.division.Priorities:
 		err = fmt.Errorf("%w: the queue has no priorities, so it can't have weights", storage.ErrInvalid)
 	default:
-		q := over.queues[queue]
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.turn.weigh(w)
+		r := over.queues[queue].roster
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.turn.weigh(w)
 		return nil
 	}
 	return &storage.Error{Op: "weigh", Resource: "queue " + storage.Quote(queue), Err: err}

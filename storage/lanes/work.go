@@ -19,7 +19,7 @@ func (c *committer) Commit(ctx context.Context, w driver.Work) (driver.Committed
 	heated := map[*queue]map[*lane]bool{}
 	for i, x := range sends {
 		if q := c.s.queues[x.Queue]; q != nil {
-			l := q.place(x.Message.Body)
+			l := q.placer.place(x.Message.Body)
 			x.Queue = l.name
 			if heated[q] == nil {
 				heated[q] = map[*lane]bool{}
@@ -31,7 +31,7 @@ func (c *committer) Commit(ctx context.Context, w driver.Work) (driver.Committed
 	given := make(map[driver.Claim]driver.Claim, len(claims))
 	for i, x := range claims {
 		if q := c.s.queues[x.Queue]; q != nil {
-			l, inner := q.split(x.Receipt)
+			l, inner := split(q.lanes, x.Receipt)
 			x = driver.Claim{Queue: l.name, Receipt: inner}
 		}
 		w.Delete[i], given[x] = x, claims[i]
@@ -42,12 +42,12 @@ func (c *committer) Commit(ctx context.Context, w driver.Work) (driver.Committed
 	}
 	for _, x := range claims {
 		if q := c.s.queues[x.Queue]; q != nil {
-			q.end(x.Receipt)
+			q.roster.end(x.Receipt)
 		}
 	}
 	for q, lanes := range heated {
 		for l := range lanes {
-			q.heat(l)
+			q.roster.heat(l)
 		}
 	}
 	for i, x := range done.Stale {

@@ -35,22 +35,22 @@ func laned() []mutant {
 		{
 			name: "a tenant without a backlog is put aside",
 			file: "storage/lanes/move.go",
-			old:  "q.crowd.count(k, r.began) && backlog &&",
-			new:  "q.crowd.count(k, r.began) && (backlog || true) &&",
+			old:  "noisy.count(k, x.began) && backlog &&",
+			new:  "noisy.count(k, x.began) && (backlog || true) &&",
 			by:   by, test: "TestWithoutABacklogNobodyIsNoisy",
 		},
 		{
 			name: "a tenant is noisy for ever",
 			file: "storage/lanes/crowd.go",
-			old:  "n != nil && time.Since(n.changed) < quietFor {\n		return n.lane",
+			old:  "n != nil && now.Sub(n.changed) < quietFor {\n		return n.lane",
 			new:  "n != nil {\n		return n.lane",
 			by:   by, test: "TestAQuietMinuteEndsTheNoise",
 		},
 		{
 			name: "a message is deleted from its lane before it is in the slow lane",
 			file: "storage/lanes/move.go",
-			old:  "	_, _ = q.inner.Commit(ctx, w)\n",
-			new:  "	if _, err := q.inner.Commit(ctx, storage.Work{Delete: w.Delete}); err == nil {\n		_, _ = q.inner.Commit(ctx, storage.Work{Send: w.Send})\n	}\n",
+			old:  "	_, _ = m.inner.Commit(ctx, w)\n",
+			new:  "	if _, err := m.inner.Commit(ctx, storage.Work{Delete: w.Delete}); err == nil {\n		_, _ = m.inner.Commit(ctx, storage.Work{Send: w.Send})\n	}\n",
 			by:   by, test: "TestNothingIsLostOverMovesAndCrashes",
 		},
 	}
@@ -120,8 +120,8 @@ func stashes() []mutant {
 		{
 			name: "what is in the stash at the end counts as a silent delivery",
 			file: "storage/lanes/stash.go",
-			old:  "q.unhad(x.d); ok && len(body)",
-			new:  "q.unhad(x.d); !ok && len(body)",
+			old:  "s.unhad(x.d); ok && len(body)",
+			new:  "s.unhad(x.d); !ok && len(body)",
 			by:   by, test: "TestLawAStashIsHandedBackWhenTheWorkerStops",
 		},
 		{
@@ -140,7 +140,7 @@ func stashes() []mutant {
 		},
 		{
 			name: "a lane that has failed is forgotten",
-			file: "storage/lanes/broken.go",
+			file: "storage/lanes/roster.go",
 			old:  "!now.Before(b.again) &&",
 			new:  "now.Before(b.again) && now.After(b.again) &&",
 			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
@@ -148,13 +148,13 @@ func stashes() []mutant {
 		{
 			name: "a message whose body is a blob is moved by halves",
 			file: "storage/lanes/move.go",
-			old:  "m.Apart && !q.inner.Atomic()",
+			old:  "mark.Apart && !m.inner.Atomic()",
 			new:  "false",
 			by:   by, test: "TestNothingIsLostOrPoisonedByAMoveThatIsCut",
 		},
 		{
 			name: "a message waits for the document of noisy tenants",
-			file: "storage/lanes/crowd.go",
+			file: "storage/lanes/noisy.go",
 			old:  "		go func() {\n			defer close(ended)\n			defer cancel()\n			c.get(ctx, etag)\n		}()\n",
 			new:  "		c.mu.Unlock()\n		c.get(ctx, etag)\n		cancel()\n		close(ended)\n		c.mu.Lock()\n",
 			by:   by, test: "TestADocumentThatHangsHoldsUpNoSend",
@@ -182,15 +182,15 @@ func lanedTurns() []mutant {
 		},
 		{
 			name: "lanes that nothing is sent into any more are forgotten",
-			file: "storage/lanes/receive.go",
+			file: "storage/lanes/roster.go",
 			old:  "		if l.hot && l.broken.tries == 0 && !asked[l] && !(l.sweeping && l.moving) {\n",
-			new:  "		if l.hot && q.current(l) && !asked[l] && !(l.sweeping && l.moving) {\n",
+			new:  "		if l.hot && l.current && !asked[l] && !(l.sweeping && l.moving) {\n",
 			by:   by, test: "TestLaneChangesDrain",
 		},
 		{
 			name: "an idle queue is looked at in all its lanes, where that is billed",
-			file: "storage/lanes/receive.go",
-			old:  "	case !busy && !q.props.Billed:\n",
+			file: "storage/lanes/roster.go",
+			old:  "	case !busy && !r.props.Billed:\n",
 			new:  "	case !busy:\n",
 			by:   by, test: "TestIdleLanesCostWhatOneQueueCosts",
 		},
@@ -211,8 +211,8 @@ func lanedTurns() []mutant {
 		{
 			name: "a change of the weights holds only from the next start on",
 			file: "storage/lanes/weights.go",
-			old:  "		q.turn.weigh(w)\n",
-			new:  "		_ = q.turn\n",
+			old:  "		r.turn.weigh(w)\n",
+			new:  "		_ = r.turn\n",
 			by:   by, test: "TestLawWeightsChangeWhileAWorkerRuns",
 		},
 	}

@@ -216,18 +216,18 @@ func build(ctx context.Context, bin, pkg, overlay string) error {
 
 // firstFailure collects output, and calls stop when a test has failed: one is enough.
 type firstFailure struct {
-	bytes.Buffer
-	stop func()
+	output []byte
+	stop   func()
 }
 
 // Write implements [io.Writer].
 func (f *firstFailure) Write(p []byte) (int, error) {
-	line := bytes.LastIndexByte(f.Bytes(), '\n') + 1 // the first that p ends or holds
-	n, err := f.Buffer.Write(p)
-	if _, name, ok := bytes.Cut(f.Bytes()[line:], []byte("--- FAIL: ")); ok && bytes.IndexByte(name, '\n') >= 0 {
+	line := bytes.LastIndexByte(f.output, '\n') + 1 // the first that p ends or holds
+	f.output = append(f.output, p...)
+	if _, name, ok := bytes.Cut(f.output[line:], []byte("--- FAIL: ")); ok && bytes.IndexByte(name, '\n') >= 0 {
 		f.stop()
 	}
-	return n, err
+	return len(p), nil
 }
 
 // caught runs tests and returns the check that fails first, "" if they pass.
@@ -241,7 +241,7 @@ func (r runner) caught(ctx context.Context, bin, pkg string, args []string) (che
 	out := &firstFailure{stop: stop}
 	cmd.Stdout, cmd.Stderr = out, out
 	err = cmd.Run()
-	output = out.String()
+	output = string(out.output)
 	switch {
 	case ctx.Err() != nil:
 		return "", output, ctx.Err()

@@ -87,7 +87,7 @@ func handBacks() []mutant {
 		{
 			name: "a worker keeps what waits behind slow handlers",
 			file: "worker/unstarted.go",
-			old:  "	if u.hand.idle() || now.Sub(u.last)",
+			old:  "	if u.starts.stopped() || now.Sub(u.last)",
 			new:  "	if true || now.Sub(u.last)",
 			by:   "worker",
 			test: "TestLawInOrderAnEventInAnotherWorkersHandIsNoGap",

@@ -341,8 +341,8 @@ func parts() []mutant {
 		},
 		{
 			name: "a worker doesn't look for a tombstone",
-			file: "worker/bodies.go",
-			old:  "	if h.settler.cancelled(ctx, m) {\n		return\n	}\n",
+			file: "worker/fetch.go",
+			old:  "	if f.settler.cancelled(ctx, m) {\n		return\n	}\n",
 			new:  "",
 			by:   "worker",
 			test: "TestCancelledMessageIsNotHandled",

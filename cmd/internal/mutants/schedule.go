@@ -6,14 +6,14 @@ func schedules() []mutant {
 		{
 			name: "a copy of a wake counts",
 			file: "schedule/decide.go",
-			old:  "m.Due.Equal(d.Armed)",
+			old:  "m.Due.Equal(d.doc.Armed)",
 			new:  "d.now.After(m.Due)",
 			by:   "schedule",
 			test: "TestCopiesOfAWake",
 		},
 		{
 			name: "the command of a due time has a random ID",
-			file: "schedule/every.go",
+			file: "schedule/job.go",
 			old:  "return wire.DerivedAt(x.Due, collection, schedule, due)",
 			new:  "return channel.NewID()",
 			by:   "schedule",
@@ -21,7 +21,7 @@ func schedules() []mutant {
 		},
 		{
 			name: "due times are made up for without a bound",
-			file: "schedule/document.go",
+			file: "schedule/due.go",
 			old:  "x.Due.Before(within)",
 			new:  "x.Due.Before(within) && false",
 			by:   "schedule",
@@ -38,8 +38,8 @@ func schedules() []mutant {
 		{
 			name: "a due time by former rules of a zone is kept",
 			file: "schedule/decide.go",
-			old:  "!next.Equal(d.Next) {",
-			new:  "!next.Equal(d.Next) && false {",
+			old:  "!next.Equal(d.doc.Next) {",
+			new:  "!next.Equal(d.doc.Next) && false {",
 			by:   "schedule",
 			test: "TestAZoneWhoseRulesHaveChanged",
 		},
@@ -54,8 +54,8 @@ func schedules() []mutant {
 		{
 			name: "a changed definition is due again for what has passed",
 			file: "schedule/decide.go",
-			old:  "spec.due.next(d.Decided)\n	if d.mayOverlap",
-			new:  "spec.due.next(d.Decided.Add(-time.Hour))\n	if d.mayOverlap",
+			old:  "spec.due.next(d.doc.Decided)\n	if d.doc.mayOverlap",
+			new:  "spec.due.next(d.doc.Decided.Add(-time.Hour))\n	if d.doc.mayOverlap",
 			by:   "schedule",
 			test: "TestAChangedSpec",
 		},
@@ -76,8 +76,8 @@ func scheduledRuns() []mutant {
 		{
 			name: "a run in a pause takes the due times of the pause",
 			file: "schedule/decide.go",
-			old:  "	d.expire()\n	if d.Paused == nil {",
-			new:  "	d.expire()\n	if true {",
+			old:  "	d.doc.expire(d.now)\n	if d.doc.Paused == nil {",
+			new:  "	d.doc.expire(d.now)\n	if true {",
 			by:   "schedule",
 			test: "TestARunInAPause",
 		},
@@ -92,7 +92,7 @@ func scheduledRuns() []mutant {
 		{
 			name: "a resume ends whatever pause it finds",
 			file: "schedule/decide.go",
-			old:  "m.Pause != \"\" && m.Pause != d.Paused.ID",
+			old:  "m.Pause != \"\" && m.Pause != d.doc.Paused.ID",
 			new:  "false",
 			by:   "schedule",
 			test: "TestAPauseAfterAResumeThatWaits",

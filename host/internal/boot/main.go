@@ -14,21 +14,6 @@ import (
 	"time"
 )
 
-// Exit codes of a program.
-const (
-	ExitOK    = 0
-	ExitError = 1
-	ExitUsage = 2
-)
-
-// UsageError reports a command line or an environment that can't be right. It ends a program with [ExitUsage].
-type UsageError struct{ Err error }
-
-func (e *UsageError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *UsageError) Unwrap() error { return e.Err }
-
 // A Process is what a program may touch of the world around it.
 type Process struct {
 	Args           []string            // without the program's name
@@ -76,16 +61,6 @@ func Main(ctx context.Context, p Process, flags *Flags, f func(context.Context, 
 	}
 	return ExitError
 }
-
-// StoppedBy reports that the end of ctx has caused an error.
-func StoppedBy(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
-}
-
-// SignalError is the cause of a context that a signal has ended.
-type SignalError struct{ Signal os.Signal }
-
-func (e *SignalError) Error() string { return "stopped by signal: " + e.Signal.String() }
 
 // lastWords is what the program prints before a second signal ends the process.
 type lastWords struct{ say atomic.Pointer[func()] }

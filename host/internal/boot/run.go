@@ -3,7 +3,6 @@ package boot
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -17,15 +16,6 @@ type Part struct {
 	// Run works until ctx ends, and then stops in order and returns. An error at any time stops the program. The error
 	// that ended ctx is none then.
 	Run func(ctx context.Context) error
-}
-
-// of puts the name of a part or program before its error, unless the error begins with that name already: a package
-// often has the name of the part that runs it.
-func of(name string, err error) error {
-	if strings.HasPrefix(err.Error(), name+": ") {
-		return err
-	}
-	return fmt.Errorf("%s: %w", name, err)
 }
 
 // Run runs parts together until ctx ends or one of them does. Then it stops them in the order given, each after the one

@@ -85,18 +85,6 @@ func (s Settings) open(ctx context.Context, how storage.OpenConfig) (store *stor
 	return bell.Store, bell.Counts, nil
 }
 
-// badFlag adds a flag's name to an error, if there is one.
-func badFlag(flag string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var e *storage.Error
-	if errors.As(err, &e) {
-		err = e.Err
-	}
-	return &UsageError{fmt.Errorf("-%s: %w", flag, err)}
-}
-
 // Close closes a store when a program's function returns, and adds the error to the function's own.
 func Close(store *storage.Store, err *error) {
 	closing := store.Close()

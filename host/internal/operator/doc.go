@@ -169,4 +169,22 @@
 //     second one can end it.
 //   - A failure that concerns one message fails that message alone. A store that can't be reached ends the run, except
 //     that of top, which waits for it.
+//
+// # Files
+//
+//	verbs.go      the table of verbs: what help, completion and the parser know; each area adds its own verbs
+//	operator.go   Program and Run: a call from its command line to its exit code; parse.go reads the words and flags
+//	knowledge.go  what the programs of a store have published: who consumes a queue and handles a kind; lanes.go
+//	output.go     tables and JSON lines; progress.go, and coord.go with the pages, notes and times of many verbs
+//	poison.go     which entries of the poison queues are meant
+//	settle.go     retry and discard; edit.go and applied.go decide whether an edited message may be sent
+//	halts.go      which keys the entries have halted
+//	send.go       send; schema.go holds a body against the schema of its kind
+//	queues.go     the numbers of queues, with unseen.go for those that no program names; pauses.go
+//	values.go     documents, with views.go
+//	doctor.go     what is wrong; more findings are in turnfindings.go, spools.go, levels.go, listeners.go and others
+//	top.go        the screen that repeats itself; rates.go computes what it shows a second
+//	processes.go  lists of instances; processes_show.go, _act.go (one), _many.go (a selection) and _verbs.go
+//	settings.go   changes of settings; settings_status.go, _versions.go and _restart.go show them
+//	complete.go   completion; gates.go, guards.go, locks.go, turns.go, … have the verbs that are called so
 package operator
