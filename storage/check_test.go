@@ -72,6 +72,10 @@ func (s *script) Finder() driver.Finder {
 	return nil
 }
 func (s *script) Lister() driver.Lister { return nil }
+func (s *script) Peeker() driver.Peeker { return s }
+func (s *script) Peek(context.Context, string) iter.Seq2[driver.Peeked, error] {
+	return scripted[driver.Peeked](s, "peek")
+}
 func (s *script) Find(context.Context, string, string) ([]driver.Delivery, error) {
 	return nil, s.do("find")
 }
@@ -202,6 +206,12 @@ func callsAt(x at) []call {
 			return s.Queue(x.name).Delete(ctx, []storage.Receipt{"r"})
 		}},
 		{"stats", func(ctx context.Context, s *storage.Store) error { _, err := s.Queue(x.name).Stats(ctx); return err }},
+		{"peek", func(ctx context.Context, s *storage.Store) (last error) {
+			for _, err := range s.Queue(x.name).Peek(ctx) {
+				last = err
+			}
+			return last
+		}},
 		{"find key", func(ctx context.Context, s *storage.Store) error {
 			_, err := s.Queue(x.name).Find(ctx, x.key)
 			return err

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
@@ -15,6 +16,7 @@ type Queue struct {
 	limit int // bytes of a body
 
 	finder driver.Finder // nil: no message has a key
+	peeker driver.Peeker // nil: nobody sees what waits
 }
 
 // Send adds messages. On nil all are durable. After an error a store that is [Store.Atomic] has added none. Another
@@ -105,6 +107,32 @@ func (q *Queue) Find(ctx context.Context, key string) ([]Delivery, error) {
 		return nil, q.fail("find", err)
 	}
 	return got, nil
+}
+
+// Peek yields the messages of the queue that no consumer holds, without receiving them. Ready messages come first, those
+// in front that would be received first. Then come delayed messages, by the end of their delay. A store may yield the
+// first ready messages alone: Azure Storage yields 32. Peek is no snapshot. Its error is yielded last and once; where
+// the store can't show what waits, the error matches [ErrUnsupported].
+func (q *Queue) Peek(ctx context.Context) iter.Seq2[Peeked, error] {
+	return func(yield func(Peeked, error) bool) {
+		err := q.ready(ctx, nil)
+		if err == nil && q.peeker == nil {
+			err = ErrUnsupported
+		}
+		if err != nil {
+			yield(Peeked{}, q.fail("peek", err))
+			return
+		}
+		for m, err := range q.peeker.Peek(ctx, q.name) {
+			if err != nil {
+				yield(Peeked{}, q.fail("peek", err))
+				return
+			}
+			if !yield(m, nil) {
+				return
+			}
+		}
+	}
 }
 
 // Stats counts the queue's messages.

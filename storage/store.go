@@ -18,6 +18,7 @@ type Store struct {
 	committer    driver.Committer // nil: a unit of work is done step by step
 	listener     driver.Listener  // nil: nothing rings
 	finder       driver.Finder    // nil: no message has a key
+	peeker       driver.Peeker    // nil: nobody sees what waits
 	publications publications
 	memory       sync.Map
 }
@@ -25,7 +26,7 @@ type Store struct {
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's
 // Open instead.
 func New(d driver.Store) *Store {
-	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener(), finder: d.Finder()}
+	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener(), finder: d.Finder(), peeker: d.Peeker()}
 }
 
 // Driver returns the driver that the store stands on, for a decorator to wrap.
@@ -60,7 +61,7 @@ func (s *Store) Memory(key any, begin func() any) any {
 // Queue returns the queue of a name. It makes no request and can't fail: the first call reports a name that
 // [CheckName] refuses. The same goes for Blobs and Table.
 func (s *Store) Queue(name string) *Queue {
-	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage, finder: s.finder}
+	q := &Queue{place: place{kind: "queue", name: name, fault: CheckName(name)}, most: s.props.MaxReceive, limit: s.props.MaxMessage, finder: s.finder, peeker: s.peeker}
 	if q.fault == nil {
 		q.d = s.d.Queue(name)
 	}

@@ -161,11 +161,13 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	return nil
 }
 
-// Committer, Listener and Finder implement driver.Store: the service supports none of them. It lists queues.
+// Committer, Listener and Finder implement driver.Store: the service supports none of them. It lists queues, and
+// shows what is ready in a queue.
 func (s *store) Committer() driver.Committer { return nil }
 func (s *store) Listener() driver.Listener   { return nil }
 func (s *store) Finder() driver.Finder       { return nil }
 func (s *store) Lister() driver.Lister       { return s }
+func (s *store) Peeker() driver.Peeker       { return s }
 
 func (s *store) Props() driver.Props {
 	return driver.Props{

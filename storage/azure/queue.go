@@ -26,7 +26,9 @@ type queue struct {
 	c *azqueue.QueueClient
 }
 
-func (s *store) Queue(name string) driver.Queue {
+func (s *store) Queue(name string) driver.Queue { return s.queue(name) }
+
+func (s *store) queue(name string) *queue {
 	return &queue{part{s, "queue", name}, s.queues.NewQueueClient(plainName(s.prefix, name))}
 }
 
@@ -101,7 +103,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	return got, err
 }
 
-// read reads a message. A body that is not base64 comes from another program, and is taken as it is.
+// read reads a message.
 func read(m *azqueue.DequeuedMessage) (driver.Delivery, error) {
 	if m.MessageID == nil || m.PopReceipt == nil || m.DequeueCount == nil {
 		return driver.Delivery{}, fmt.Errorf("%w: the service's answer has a message without an ID or a receipt", driver.ErrUnavailable)
@@ -111,13 +113,18 @@ func read(m *azqueue.DequeuedMessage) (driver.Delivery, error) {
 		d.SentAt = *m.InsertionTime
 	}
 	if m.MessageText != nil {
-		body, err := base64.StdEncoding.DecodeString(*m.MessageText)
-		if err != nil {
-			body = []byte(*m.MessageText)
-		}
-		d.Body = body
+		d.Body = decodeBody(*m.MessageText)
 	}
 	return d, nil
+}
+
+// decodeBody returns a message's body. A text that is not base64 comes from another program, and is taken as it is.
+func decodeBody(text string) []byte {
+	body, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return []byte(text)
+	}
+	return body
 }
 
 // A receipt is the message's ID and its pop receipt.

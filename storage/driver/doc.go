@@ -11,8 +11,8 @@
 //	}
 //
 // A driver passes the suite of storage/storagetest. It has four methods to write for documents, three times: queues,
-// blobs, tables. Four abilities are optional: [Committer], [Listener], [Finder] and [Lister]. A driver that lacks
-// one returns nil, and package storage does without.
+// blobs, tables. Five abilities are optional: [Committer], [Listener], [Finder], [Lister] and [Peeker]. A driver that
+// lacks one returns nil, and package storage does without.
 //
 // # What the driver need not do
 //

@@ -29,6 +29,9 @@ type Store interface {
 	// Lister names the queues. It is nil where the engine can't.
 	Lister() Lister
 
+	// Peeker shows what waits in a queue. It is nil where the engine can't.
+	Peeker() Peeker
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests

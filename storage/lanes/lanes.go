@@ -208,6 +208,15 @@ func (l lister) Queues(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
+// Peeker implements driver.Store.
+func (s *store) Peeker() driver.Peeker {
+	inner := s.Store.Peeker()
+	if inner == nil {
+		return nil
+	}
+	return peeker{inner, s}
+}
+
 // Listener implements driver.Store.
 func (s *store) Listener() driver.Listener {
 	inner := s.Store.Listener()

@@ -398,3 +398,24 @@ func TestRequestsOfLanesAreTheirQueues(t *testing.T) {
 		t.Errorf("got sends to %v in %d sorts of requests; want those of all lanes as %s", sends, sorts, purchases)
 	}
 }
+
+// A full lane hides no other lane from a reader who looks at the first messages.
+func TestPeekTakesTurnsOverLanes(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, openStore(t), channel.Lanes(purchases, 8))
+	s.send(t.Context(), "north", "north", 100)
+	s.send(t.Context(), "", "nobody", 100)
+	tenants, n := map[bool]int{}, 0
+	for m, err := range s.channels.Store().Queue(purchases).Peek(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenants[strings.Contains(string(m.Body), `"north"`)]++
+		if n++; n == 32 {
+			break
+		}
+	}
+	if tenants[true] == 0 || tenants[false] < 16 {
+		t.Errorf("of the first %d messages %d are of the tenant who sent 100; want some, and most of others", n, tenants[true])
+	}
+}

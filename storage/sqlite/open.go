@@ -174,7 +174,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 	return s, nil
 }
 
-// Queue, Blobs, Table, Committer, Listener, Finder and Lister implement driver.Store.
+// Queue, Blobs, Table, Committer, Listener, Finder, Lister and Peeker implement driver.Store.
 func (s *store) Queue(name string) driver.Queue      { return &queue{s: s, name: name} }
 func (s *store) Blobs(container string) driver.Blobs { return &blobs{s: s, name: container} }
 func (s *store) Table(name string) driver.Table      { return &table{s: s, name: name} }
@@ -182,6 +182,7 @@ func (s *store) Committer() driver.Committer         { return s }
 func (s *store) Listener() driver.Listener           { return listener{s} }
 func (s *store) Finder() driver.Finder               { return s }
 func (s *store) Lister() driver.Lister               { return s }
+func (s *store) Peeker() driver.Peeker               { return s }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }

@@ -18,6 +18,11 @@ const bugEnv = "STORAGETEST_BUG"
 // broken lists deliberate faults of the model, each with a test of the suite that must catch it.
 var broken = []struct{ bug, test string }{
 	{"lists no queue", "queue/a queue with messages is listed"},
+	{"shares what it shows", "peek/what waits is shown"},
+	{"looking delivers", "peek/looking is no delivery"},
+	{"shows what is held", "peek/a message in flight is not shown"},
+	{"shows delayed messages first", "peek/ready messages come before delayed ones"},
+	{"shows one page", "peek/over many pages"},
 	{"props without a limit", "props/are sane"},
 
 	{"cuts bodies at NUL", "queue/bodies come back byte for byte"},
@@ -201,6 +206,7 @@ func TestBroken(t *testing.T) {
 		return
 	}
 	cfg := onModel(bug, bare)
+	cfg.PeeksDelayed = true
 	cfg.RingsVisibility, cfg.Patience = true, 2*time.Second
 	storagetest.Run(t, cfg)
 }

@@ -83,6 +83,9 @@ func calls(s *storage.Store, at target) []call {
 	if s.Finds() {
 		all = append(all, call{"find", queue, true, func(ctx context.Context) error { _, err := q.Find(ctx, at.key); return err }})
 	}
+	if s.Driver().Peeker() != nil {
+		all = append(all, call{"peek", queue, false, func(ctx context.Context) error { return lastError(q.Peek(ctx)) }})
+	}
 	return all
 }
 

@@ -15,9 +15,9 @@ import (
 
 // Op is one storage call, as a [Hook] sees it.
 type Op struct {
-	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "stats", "get blob", "put blob",
-	// "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows", "delete
-	// rows", "commit", "subscribe" and "publish".
+	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "peek", "stats", "get blob",
+	// "put blob", "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows",
+	// "delete rows", "commit", "subscribe" and "publish".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
@@ -161,6 +161,22 @@ func (x *intercepted) Lister() driver.Lister {
 		return interceptedLister{x, l}
 	}
 	return nil
+}
+
+func (x *intercepted) Peeker() driver.Peeker {
+	if p := x.Store.Peeker(); p != nil {
+		return interceptedPeeker{x, p}
+	}
+	return nil
+}
+
+type interceptedPeeker struct {
+	x *intercepted
+	p driver.Peeker
+}
+
+func (p interceptedPeeker) Peek(ctx context.Context, queue string) iter.Seq2[driver.Peeked, error] {
+	return listed(p.x, ctx, Op{Name: "peek", Resource: "queue " + queue}, p.p.Peek(ctx, queue))
 }
 
 type interceptedLister struct {

@@ -287,6 +287,54 @@ func (m *model) Find(ctx context.Context, queue, key string) (got []storage.Deli
 	return got, err
 }
 
+// peek copies the messages that wait. mu is held.
+func (p *place) peek(queue string) []storage.Peeked {
+	var ready, delayed []storage.Peeked
+	now := time.Now()
+	for _, x := range p.queues[queue] {
+		m := storage.Peeked{Body: p.copied(x.body, "shares what it shows"), Deliveries: x.deliveries, SentAt: x.sent}
+		if p.has("looking delivers") {
+			x.deliveries++
+		}
+		switch {
+		case !now.Before(x.from):
+			ready = append(ready, m)
+		case x.delayed || p.has("shows what is held"):
+			m.ReadyAt = x.from
+			delayed = append(delayed, m)
+		}
+	}
+	if p.has("shows one page") && len(ready) > 32 {
+		ready = ready[:32]
+	}
+	if p.has("shows delayed messages first") {
+		return append(delayed, ready...)
+	}
+	slices.SortStableFunc(delayed, func(a, b storage.Peeked) int { return a.ReadyAt.Compare(b.ReadyAt) })
+	return append(ready, delayed...)
+}
+
+// Peek implements driver.Peeker.
+func (m *model) Peek(ctx context.Context, queue string) iter.Seq2[storage.Peeked, error] {
+	return func(yield func(storage.Peeked, error) bool) {
+		var all []storage.Peeked
+		p := m.place
+		err := m.do(ctx, "peek", func() error {
+			all = p.peek(queue)
+			return nil
+		})
+		if err != nil {
+			yield(storage.Peeked{}, err)
+			return
+		}
+		for _, x := range all {
+			if !yield(x, nil) {
+				return
+			}
+		}
+	}
+}
+
 func (m *model) Queues(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		var all []string

@@ -108,6 +108,7 @@ func (m *model) Committer() driver.Committer    { return m }
 func (m *model) Listener() driver.Listener      { return m }
 func (m *model) Finder() driver.Finder          { return m }
 func (m *model) Lister() driver.Lister          { return m }
+func (m *model) Peeker() driver.Peeker          { return m }
 func (m *model) Requests() []driver.Requests    { return nil }
 
 func (m *model) Close() error {

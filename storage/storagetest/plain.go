@@ -16,3 +16,4 @@ func (plain) Committer() driver.Committer { return nil }
 func (plain) Listener() driver.Listener   { return nil }
 func (plain) Finder() driver.Finder       { return nil }
 func (plain) Lister() driver.Lister       { return nil }
+func (plain) Peeker() driver.Peeker       { return nil }

@@ -30,9 +30,13 @@ type Config struct {
 	// Durable says that Reopen after Close finds all acknowledged writes. It needs Reopen.
 	Durable bool
 
-	// Atomic, Rings, Claims and Finds are abilities that the store must have. An ability is tested if the store has it,
-	// required or not. A required one that is missing is a failure, not a skip.
-	Atomic, Rings, Claims, Finds bool
+	// Atomic, Rings, Claims, Finds and Peeks are abilities that the store must have. An ability is tested if the store has
+	// it, required or not. A required one that is missing is a failure, not a skip.
+	Atomic, Rings, Claims, Finds, Peeks bool
+
+	// PeeksDelayed says that Peek shows all messages that wait, delayed ones too. Elsewhere it may show the first ready
+	// messages alone.
+	PeeksDelayed bool
 
 	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds the message.
 	RingsVisibility bool
@@ -132,6 +136,7 @@ func groups() []struct {
 		{"publish", publishTests()},
 		{"claim", claimTests()},
 		{"find", findTests()},
+		{"peek", peekTests()},
 		{"close", closeTests()},
 		{"two stores", twoStoresTests()},
 		{"durable", durableTests()},
