@@ -117,7 +117,7 @@ func TestLostTimerIsFound(t *testing.T) {
 			s.stop()
 			s.workers.Wait()
 			s.Advance(4 * time.Hour)
-			q := s.recorder.Store.Queue("nudges") // unseen by the recorder
+			q := s.Store().Driver().(recorded).Store.Queue("nudges") // unseen by the recorder
 			ds, err := q.Receive(t.Context(), 32, time.Minute)
 			for _, d := range ds {
 				if err == nil {

@@ -11,30 +11,51 @@ import (
 	"github.com/millrace-go/millrace/storage/driver"
 )
 
-// The store that a recorder is: each call goes on, and the recorder notes what has taken effect.
+// recorded is a store of which a recorder notes what has taken effect.
+type recorded struct {
+	driver.Store
+	r *recorder
+}
 
 // record wraps a store.
 func record(s *storage.Store) (*storage.Store, *recorder) {
 	r := &recorder{
-		Store: s.Driver(), byID: map[sentKey]*sent{}, timers: map[string][]*wire.Envelope{}, bodies: map[string][]byte{},
+		byID: map[sentKey]*sent{}, timers: map[string][]*wire.Envelope{}, bodies: map[string][]byte{},
 		docs: map[docPlace]*history{}, folded: map[[32]byte][]wire.Folded{}, undone: newCancellations(),
 	}
-	if f := r.Store.Finder(); f != nil {
-		r.finder = recordedFinder{r, f}
-	}
-	if c := r.Store.Committer(); c != nil {
-		r.committer = recordedCommitter{r, c}
-	}
-	return storage.New(r), r
+	return storage.New(recorded{s.Driver(), r}), r
 }
 
-func (r *recorder) Committer() driver.Committer { return r.committer }
-func (r *recorder) Finder() driver.Finder       { return r.finder }
-func (r *recorder) Queue(name string) driver.Queue {
-	return recordedQueue{r.Store.Queue(name), r, name}
+func (s recorded) Committer() driver.Committer {
+	c := s.Store.Committer()
+	if c == nil {
+		return nil
+	}
+	return recordedCommitter{s.r, c}
 }
-func (r *recorder) Blobs(name string) driver.Blobs {
-	return recordedBlobs{r.Store.Blobs(name), r, name}
+
+func (s recorded) Finder() driver.Finder {
+	f := s.Store.Finder()
+	if f == nil {
+		return nil
+	}
+	return recordedFinder{s.r, f}
+}
+
+func (s recorded) Queue(name string) driver.Queue {
+	return recordedQueue{s.Store.Queue(name), s.r, name}
+}
+
+func (s recorded) Blobs(name string) driver.Blobs {
+	return recordedBlobs{s.Store.Blobs(name), s.r, name}
+}
+
+func (s recorded) Table(name string) driver.Table {
+	t := s.Store.Table(name)
+	if name != tombstones {
+		return t
+	}
+	return recordedTombstones{t, s.r}
 }
 
 type recordedCommitter struct {
@@ -139,14 +160,6 @@ func (q recordedQueue) Delete(ctx context.Context, receipts []storage.Receipt) e
 		}
 	}
 	return err
-}
-
-func (r *recorder) Table(name string) driver.Table {
-	t := r.Store.Table(name)
-	if name != tombstones {
-		return t
-	}
-	return recordedTombstones{t, r}
 }
 
 type recordedTombstones struct {

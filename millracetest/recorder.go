@@ -10,16 +10,11 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/driver"
 )
 
 // A recorder notes what takes effect in a store: messages that are sent, documents that are written, and effects that
 // are noted as done. Everybody's faults are above it.
 type recorder struct {
-	driver.Store
-	committer driver.Committer // nil if there is none
-	finder    driver.Finder    // nil if there is none
-
 	// wrote is called after a document was written. It is called concurrently. Set it before the store is used.
 	wrote func()
 

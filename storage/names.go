@@ -32,8 +32,12 @@ type (
 	//	Deliveries int       // how often the message has been handed out, this time included
 	//	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
 	Delivery = driver.Delivery
-
 	// A Peeked is a message that waits in a queue, as [Queue.Peek] shows it.
+	//
+	//	Body       []byte    // the caller's
+	//	Deliveries int       // how often the message has been handed out so far
+	//	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
+	//	ReadyAt    time.Time // when its delay ends, by the store's clock; zero: it is ready
 	Peeked = driver.Peeked
 	// Stats describe a queue at about this moment. A field that the engine can't tell is -1.
 	//

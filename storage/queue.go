@@ -109,10 +109,10 @@ func (q *Queue) Find(ctx context.Context, key string) ([]Delivery, error) {
 	return got, nil
 }
 
-// Peek yields the messages of the queue that no consumer holds, without receiving them. Ready messages come first, those
-// in front that would be received first. Then come delayed messages, by the end of their delay. A store may yield the
-// first ready messages alone: Azure Storage yields 32. Peek is no snapshot. Its error is yielded last and once; where
-// the store can't show what waits, the error matches [ErrUnsupported].
+// Peek yields the messages of the queue that no consumer holds, without receiving them. Ready messages come first,
+// those in front that would be received first. Then come delayed messages, by the end of their delay. A store may yield
+// the first ready messages alone: Azure Storage yields 32. Peek is no snapshot. Its error is yielded last and once;
+// where the store can't show what waits, the error matches [ErrUnsupported].
 func (q *Queue) Peek(ctx context.Context) iter.Seq2[Peeked, error] {
 	return func(yield func(Peeked, error) bool) {
 		err := q.ready(ctx, nil)

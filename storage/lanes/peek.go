@@ -73,8 +73,8 @@ func (l *peeked) take() driver.Peeked {
 	return m
 }
 
-// nextPeek returns the number of the lane whose first message comes next: from turn on the next lane with a ready message,
-// or else the lane whose message is ready first.
+// nextPeek returns the number of the lane whose first message comes next: from turn on the next lane with a ready
+// message, or else the lane whose message is ready first.
 func nextPeek(open []*peeked, turn int) int {
 	for i := range open {
 		if n := (turn + i) % len(open); open[n].first.ReadyAt.IsZero() {
