@@ -43,8 +43,6 @@ func exempt() map[string]string {
 func large() map[string]int {
 	return map[string]int{
 		"cmd/internal/mutants.firstFailure": 28,
-		"handlers":                          14,
-		"handlers.Registry":                 40,
 		"host/internal/boot":                4,
 		"internal/wire":                     4,
 		"millracetest":                      6,

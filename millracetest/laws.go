@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 )
@@ -35,7 +35,7 @@ func (f finding) String() string { return f.law + ": " + f.what }
 // target is a message with the handler that it is for.
 type target struct {
 	*sent
-	handler    *handlers.Handler
+	handler    *handling.Handler
 	collection string // that it is folded into; "" for a reaction
 	view       bool   // that collection is a view
 	recorded   bool   // a document that applies it keeps a record of that
@@ -97,7 +97,7 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 		cancelled := m.cancelled > 0 && m.cancelled >= m.copies // a copy that is left must be handled
 		x := &target{sent: m, excused: held[sentKey{m.queue, m.e.ID, m.e.Content()}] || m.e.Due.After(s.ended) || cancelled}
 		e := m.e
-		d, err := r.registry.Resolve(m.queue, &e)
+		d, err := r.registry.Inside().Handlers.Resolve(m.queue, &e)
 		if err != nil {
 			if !x.excused {
 				s.fault(DecidedOnce, "%v is not in the poison queue of %s, although it can't be handled: %v", x, m.queue, err)

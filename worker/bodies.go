@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // bodyRoom bounds the claim-checked bodies in hand by their bytes. The size of a body is known once it is fetched;
@@ -81,9 +82,9 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 		h.settler.lose(m)
 		return
 	}
-	err := h.registry.Channels().Outbox().FetchBody(ctx, &m.envelope)
+	err := h.registry.Channels.Outbox().FetchBody(ctx, &m.envelope)
 	there := err == nil
-	if m.doomed != nil && errors.Is(err, channel.ErrDataLost) {
+	if m.doomed != nil && errors.Is(err, wire.ErrDataLost) {
 		err = nil
 	}
 	if err == nil && h.opener.mayBeGivenUp(m) {
@@ -98,7 +99,7 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 			h.fetchNext(h.bodies.resize(m, len(m.envelope.Data)))
 			h.mu.Unlock()
 		}
-		if err == nil || handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind) {
+		if err == nil || h.registry.Handlers.KeyInBody(h.queue, m.envelope.Kind) {
 			h.opener.guarded(h.hung, m)
 		}
 	}
@@ -106,7 +107,7 @@ func (h *hand) fetch(ctx context.Context, m *message) {
 		m.bad = err
 	}
 	if m.bad != nil && !h.opener.toTurn(m) {
-		h.settler.conclude(ctx, m, handlers.Outcome{Err: m.bad})
+		h.settler.conclude(ctx, m, handling.Outcome{Err: m.bad})
 		return
 	}
 	if g := h.route(m); g != nil {

@@ -129,7 +129,7 @@ func (s *settler) dropBody(ctx context.Context, m *message) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	if err := s.registry.Channels().Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
+	if err := s.registry.Channels.Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "can't delete a claim-checked body; it stays in the store", slog.Any("error", err))
 	}
 }

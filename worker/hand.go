@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
@@ -59,7 +60,7 @@ type task struct {
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
-	handling, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
+	running, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
 	h := &hand{
 		setup:    with,
 		opener:   newOpener(with),
@@ -70,12 +71,12 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 		cutOff:   cutOff,
 		most:     with.cfg.Concurrency,
 		inHand:   map[*message]struct{}{},
-		groups:   groups{all: map[handlers.Group]*group{}},
+		groups:   groups{all: map[handling.Group]*group{}},
 		bodies:   bodyRoom{most: with.cfg.MaxBodies},
 	}
 	h.settler = newSettler(base, with, hangs, h.release)
-	h.settler.stopped = handling.Done()
-	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(handling, t, spare) })
+	h.settler.stopped = running.Done()
+	h.crew = newCrew(h.most, func(t task, spare bool) { h.run(running, t, spare) })
 	if reserved := with.cfg.Reserve.slots(); reserved > 0 {
 		h.crew.reserve, h.crew.lower = reserved, func(t task) bool { return t.lower(&h.groups) }
 	}
@@ -175,7 +176,7 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 			next(m)
 		}
 	}
-	handlers.Guard(decoding, len(open), func(i int) resolved {
+	usercode.Guard(decoding, len(open), func(i int) resolved {
 		return h.opener.resolve(open[i])
 	}, func(i int, r resolved) {
 		open[i].delivery, open[i].bad = r.delivery, r.err
@@ -221,7 +222,7 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 		h.runGroup(ctx, t.g, idle)
 	case t.err != nil:
 		t.m.beginSpan(&h.setup, time.Now())
-		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
+		h.settler.conclude(ctx, t.m, handling.Outcome{Err: t.err})
 	case t.m.early:
 		h.settler.postpone(ctx, t.m)
 	case idle:
@@ -241,7 +242,7 @@ func (h *hand) started(m *message) time.Time {
 	now := time.Now()
 	m.began.Store(&now)
 	m.beginSpan(&h.setup, now)
-	m.delivery.Number = m.deliveries - m.envelope.Hops
+	m.delivery.Count(m.deliveries - m.envelope.Hops)
 	h.stats.running.Inc()
 	h.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
 	h.room.waited(now.Sub(m.received))
@@ -249,7 +250,7 @@ func (h *hand) started(m *message) time.Time {
 }
 
 // ended notes that handlers have ended, or were given up.
-func (h *hand) ended(began time.Time, outcomes []handlers.Outcome) {
+func (h *hand) ended(began time.Time, outcomes []handling.Outcome) {
 	h.stats.running.Sub(float64(len(outcomes)))
 	took := time.Since(began)
 	h.stats.seconds.Observe(took.Seconds())

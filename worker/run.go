@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -15,18 +15,18 @@ const maxFold = 256 // messages in one fold
 // groups holds the messages in hand that are folded together, or that take turns.
 type groups struct {
 	mu  sync.Mutex
-	all map[handlers.Group]*group // those that wait or run
+	all map[handling.Group]*group // those that wait or run
 }
 
 // group is the messages in hand for one document, or for one key that takes turns.
 type group struct {
-	id      handlers.Group
+	id      handling.Group
 	waiting []*message // under groups.mu
 	since   time.Time  // when it came, or ran the last time; under groups.mu
 }
 
 // join adds a message to its group. It returns the group if it is new, and nil if the group waits or runs already.
-func (gs *groups) join(id handlers.Group, m *message) *group {
+func (gs *groups) join(id handling.Group, m *message) *group {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.all[id]; g != nil {
@@ -143,7 +143,7 @@ func (h *hand) runOne(ctx context.Context, m *message) {
 		return
 	}
 	began := h.started(m)
-	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, committing(h.settler, m))
+	outcomes := handling.Handle(ctx, handling.Group{}, []*handling.Delivery{m.delivery}, committing(h.settler, m))
 	h.ended(began, outcomes)
 	m.claim.own.End(nil)
 	h.settler.conclude(ctx, m, outcomes[0])
@@ -171,13 +171,13 @@ func (h *hand) runGroup(ctx context.Context, g *group, idle bool) {
 func (h *hand) round() *round {
 	return &round{
 		setup: h.setup, settler: h.settler, owned: h.renewer.owned(), idle: h.idle, started: h.started, ended: h.ended,
-		of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{},
+		of: map[*handling.Delivery]*message{}, outcomes: map[*message]handling.Outcome{},
 	}
 }
 
-func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
+func (h *hand) fold(ctx context.Context, id handling.Group, batch []*message) {
 	ms := make([]*message, 0, len(batch))
-	ds := make([]*handlers.Delivery, 0, len(batch))
+	ds := make([]*handling.Delivery, 0, len(batch))
 	var began time.Time
 	for _, m := range batch {
 		if !m.claim.ours(h.renewer.owned()) {
@@ -190,7 +190,7 @@ func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
 	if len(ms) == 0 {
 		return
 	}
-	outcomes := handlers.Handle(ctx, id, ds, committing(h.settler, ms...))
+	outcomes := handling.Handle(ctx, id, ds, committing(h.settler, ms...))
 	h.ended(began, outcomes)
 	for i, m := range ms {
 		h.settler.conclude(ctx, m, outcomes[i])
@@ -198,8 +198,8 @@ func (h *hand) fold(ctx context.Context, id handlers.Group, batch []*message) {
 }
 
 // committing returns the function that commits the unit of work of messages.
-func committing(s *settler, ms ...*message) handlers.Commit {
-	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+func committing(s *settler, ms ...*message) handling.Commit {
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handling.Ended, error) {
 		return s.commit(ctx, work, ms, ends)
 	}
 }

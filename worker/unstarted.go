@@ -7,9 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/handling"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/millrace-go/millrace/handlers"
 )
 
 // unstartedMost is how long a message waits in hand for its handler. Where the others of a key have little patience, it
@@ -32,7 +31,7 @@ type unstarted struct {
 
 // mayWait returns how long a message of a queue waits in hand for its handler.
 func mayWait(h setup) time.Duration {
-	if most := handlers.MayWait(h.registry, h.queue); most > 0 {
+	if most := h.registry.Turns.MayWait(h.queue); most > 0 {
 		return min(unstartedMost, most)
 	}
 	return unstartedMost
@@ -69,7 +68,7 @@ func (u *unstarted) waitsSince(then time.Time) bool {
 // goes reports that no other message has to run after this one because it came later.
 func (u *unstarted) goes(m *message) bool {
 	h := u.hand
-	inTurn := handlers.KeyInBody(h.registry, h.queue, m.envelope.Kind)
+	inTurn := h.registry.Handlers.KeyInBody(h.queue, m.envelope.Kind)
 	return !inTurn || m.delivery == nil && m.envelope.Attempts > 0 // the others wait for it, or went past it
 }
 
@@ -109,7 +108,7 @@ func tasksOf(ms []*message) []task {
 // handed back before.
 func (u *unstarted) awaited(ctx context.Context) map[*message]bool {
 	h := u.hand
-	keys := map[handlers.Group][]*message{}
+	keys := map[handling.Group][]*message{}
 	h.crew.any(func(t task) bool {
 		if t.g != nil && t.g.id.TakesTurns() {
 			if ms := h.groups.find(t.g, func(m *message) bool { return !u.goes(m) && returned(m) }); len(ms) > 0 {
