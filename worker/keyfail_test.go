@@ -149,6 +149,7 @@ func TestLawInOrderAnEventThatKillsItsWorkers(t *testing.T) {
 						}
 						return nil
 					})
+					l.Registry.Inside().Turns.TTL = 3 * time.Second // four processes die before the release
 					return &l.world
 				}
 				const release = 2 * time.Minute
@@ -274,6 +275,7 @@ func newBook(t testing.TB, s *storage.Store, runs *sync.Map, die func()) *book {
 	b := &book{}
 	b.World = worldtest.NewBare(t, s, handlers.Config{}, channel.Command[entry]("entries"))
 	handlers.Turns(b.Registry, "entries", handlers.TurnConfig{Halt: true})
+	b.Registry.Inside().Turns.TTL = 3 * time.Second // many processes die
 	handlers.OneAtATime(b.Registry, "entries", func(e entry) string {
 		switch e.Note {
 		case "key kills":

@@ -1,6 +1,10 @@
 package verdict
 
-import "github.com/millrace-go/millrace/internal/contain"
+import (
+	"strings"
+
+	"github.com/millrace-go/millrace/internal/contain"
+)
 
 // settled is a copy of an error that the user's code returned. The error's methods are called once, where a panic in
 // them (of a nil pointer that became an error, say) harms nothing else. Later callers run none of the user's code.
@@ -9,8 +13,19 @@ type settled struct {
 	verdict Verdict // without Err
 }
 
+// ErrorType names the type of the error, for traces: one of this package by the name that users know.
+func (f *settled) ErrorType() string {
+	if name, ours := strings.CutPrefix(f.Type(), "*verdict."); ours {
+		return "*handlers." + name
+	}
+	return f.Type()
+}
+
 // ErrorType names the type of the error, for traces.
-func (f *settled) ErrorType() string { return f.Type() }
+func (e *PanicError) ErrorType() string { return "*handlers.PanicError" }
+
+// ErrorType names the type of the error, for traces.
+func (e *HangError) ErrorType() string { return "*handlers.HangError" }
 
 // IsSettled reports that no method of an error is the user's code: the error is nil, a [PanicError], a [HangError] or a
 // result of [Settled].
