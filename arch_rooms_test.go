@@ -44,7 +44,6 @@ func large() map[string]int {
 	return map[string]int{
 		"cmd/internal/mutants.firstFailure": 28,
 		"host/internal/boot":                4,
-		"internal/wire":                     4,
 		"millracetest":                      6,
 		"schedule.decision":                 32,
 		"storage/doorbell":                  5,

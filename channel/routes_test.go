@@ -213,7 +213,6 @@ func ExampleNewRoutes() {
 		channel.Event[Served]("Kitchen", "floor", "floor"),
 	)
 	fmt.Println(err)
-	// Output: channel: routes: route of test.served.v1: invalid argument: name "Kitchen": want 3 to 50 lower-case
-	// letters, digits and single hyphens, beginning with a letter, ending with a letter or digit route of
-	// test.served.v1 names queue floor twice
+	// Output: channel: routes: route of test.served.v1: invalid argument: name "Kitchen": want 3 to 50 lower-case letters, digits and single hyphens, beginning with a letter, ending with a letter or digit
+	// route of test.served.v1 names queue floor twice
 }
