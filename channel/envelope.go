@@ -10,12 +10,10 @@ const MaxDelay = wire.MaxDelay
 
 // These errors say why a message can't be sent or handled, for errors.Is.
 var (
-	ErrAttribute   = wire.ErrAttribute   // an attribute is missing or invalid: an ID or a subject that the message chooses
-	ErrRefused     = wire.ErrRefused     // the message's own Check refuses it
-	ErrNotDelayed  = wire.ErrNotDelayed  // no message with that ID waits for its due time; see Sender.Cancel
-	ErrBody        = wire.ErrBody        // the body doesn't fit its kind, or the message can't be encoded
-	ErrUnknownKind = wire.ErrUnknownKind // no handler of the queue knows the kind
-	ErrDataLost    = wire.ErrDataLost    // the blob that holds the body is gone
+	ErrAttribute  = wire.ErrAttribute  // an attribute is missing or invalid: an ID or a subject that the message chooses
+	ErrRefused    = wire.ErrRefused    // the message's own Check refuses it
+	ErrNotDelayed = wire.ErrNotDelayed // no message with that ID waits for its due time; see Sender.Cancel
+	ErrBody       = wire.ErrBody       // the body doesn't fit its kind, or the message can't be encoded
 )
 
 // An Envelope is a message with its attributes, as middleware and [Handled] show it. It is a struct:

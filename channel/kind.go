@@ -71,6 +71,5 @@ func At(t time.Time, m Message) Message {
 
 // KindOf returns the kind of a message type.
 func KindOf[M Message]() Kind {
-	var m M
-	return m.Kind()
+	return wire.KindOf[M]()
 }

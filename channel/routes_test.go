@@ -180,30 +180,27 @@ func (s sealed) Kind() channel.Kind { return channel.Kind("test." + s.plan) }
 // One value may stand for several routes, of which some have one type. Its faults are reported with all others.
 func TestRoutesTogether(t *testing.T) {
 	t.Parallel()
-	in, command := wire.Inside{}, wire.Inside{Command: true}
-	routes, err := channel.NewRoutes(channel.Command[Order]("orders"), channel.Together(in,
-		channel.Routed(command, planned{"begin"}, "plans"),
-		channel.Together(in, channel.Routed(in, planned{"done"}, "mails", "bills"), channel.Together(in))))
+	routes, err := channel.NewRoutes(channel.Command[Order]("orders"), wire.Together(
+		wire.Routed(planned{"begin"}, "plans"),
+		wire.Together(wire.Routed(planned{"done"}, "bills"), wire.Together())))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := routes.Queues(), []string{"bills", "mails", "orders", "plans"}; !slices.Equal(got, want) {
+	if got, want := routes.Queues(), []string{"bills", "orders", "plans"}; !slices.Equal(got, want) {
 		t.Errorf("got queues %q, want %q", got, want)
 	}
-	if q, err := routes.CommandQueue("test.begin"); err != nil || q != "plans" {
-		t.Errorf("got queue %q, %v", q, err)
+	for kind, want := range map[channel.Kind]string{"test.begin": "plans", "test.done": "bills"} {
+		if q, err := routes.CommandQueue(kind); err != nil || q != want {
+			t.Errorf("%s: got queue %q, %v; want %q", kind, q, err, want)
+		}
 	}
-	if groups, err := routes.EventGroups("test.done"); err != nil || len(groups) != 2 {
-		t.Errorf("got groups %q, %v", groups, err)
-	}
-	_, err = channel.NewRoutes(channel.Together(in,
-		channel.Faulty(in, errors.New("a plan without steps")),
-		channel.Routed(command, planned{"two"}, "plans", "others"),
-		channel.Routed(command, planned{"same"}, "plans"), channel.Routed(in, planned{"same"}),
-		channel.Routed(in, sealed{"sealed"}),
-		channel.Routed(in, planned{"Bad"}),
-		channel.Routed(in, nil)))
-	for _, want := range []string{"a plan without steps", "test.two has 2 queues", "test.same has two routes", "kind test.sealed", `kind "test.Bad"`, "no message"} {
+	_, err = channel.NewRoutes(wire.Together(
+		wire.Faulty(errors.New("a plan without steps")),
+		wire.Routed(planned{"same"}, "plans"), wire.Routed(planned{"same"}, "others"),
+		wire.Routed(sealed{"sealed"}, "plans"),
+		wire.Routed(planned{"Bad"}, "plans"),
+		wire.Routed(nil, "plans")))
+	for _, want := range []string{"a plan without steps", "test.same has two routes", "kind test.sealed", `kind "test.Bad"`, "no message"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v; want %q in it", err, want)
 		}

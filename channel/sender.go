@@ -25,7 +25,7 @@ type Channels struct {
 	outbox *wire.Outbox
 	tracer *tracing.Tracer
 	sent   *atomic.Int64 // commands
-	spool  Spool         // nil for none
+	spool  wire.Spool    // nil for none
 	log    *slog.Logger  // nil: that of package slog
 }
 
@@ -37,12 +37,12 @@ func New(store *storage.Store, routes *Routes, source string) (*Channels, error)
 	if err := wire.CheckSource(source); err != nil {
 		return nil, fmt.Errorf("channel: source %s: %w", storage.Quote(source), err)
 	}
-	store, err := WithLanes(wire.Inside{}, store, routes.lanes)
+	store, err := wire.WithLanes(store, routes.Lanes())
 	if err != nil {
 		return nil, fmt.Errorf("channel: %w", err)
 	}
-	outbox := wire.NewOutbox(store, routes.queues)
-	outbox.Routed, outbox.Source = routes.routed, source
+	outbox := wire.NewOutbox(store, routes.QueuesOf)
+	outbox.Source = source
 	return &Channels{store: store, routes: routes, source: source, outbox: outbox, tracer: tracing.New(nil), sent: new(atomic.Int64)}, nil
 }
 
@@ -88,7 +88,7 @@ func (c *Channels) count(envelopes []Envelope) {
 	n := int64(0)
 	for i := range envelopes {
 		if k := envelopes[i].Kind; k != last {
-			last, command = k, c.routes.byKind[k].command
+			last, command = k, c.routes.IsCommand(k)
 		}
 		if command {
 			n++
@@ -110,7 +110,7 @@ type Sender[M Message] struct {
 
 // NewSender returns the sender for a type of message. A type without a route is an error.
 func NewSender[M Message](c *Channels) (*Sender[M], error) {
-	if _, err := c.routes.queues(KindOf[M]()); err != nil {
+	if _, err := c.routes.QueuesOf(KindOf[M]()); err != nil {
 		return nil, err
 	}
 	return &Sender[M]{channels: c}, nil
@@ -287,7 +287,7 @@ func (o *origin) envelope(m Message, now time.Time) (Envelope, error) {
 		e.TraceParent, e.Tenant = o.trace.Parent, o.trace.Tenant
 	}
 	if o.priority != nil {
-		e.Priority = priorityName(*o.priority)
+		e.Priority = wire.PriorityName(*o.priority)
 	}
 	return e, err
 }

@@ -7,29 +7,13 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 )
 
-// A Spool keeps messages on this machine while the store is away, and sends them when it is back. Package spool has
-// one. Its methods are for this module's own packages.
-type Spool interface {
-	// Send sends envelopes by try, or keeps them, and says which. try may not be called at all.
-	Send(ctx context.Context, envelopes []wire.Envelope, try func(ctx context.Context) error) (kept bool, err error)
-
-	// Away returns an error while the store is known to be away, and nil otherwise.
-	Away() error
-
-	// Waiting is the number of messages that wait for the store.
-	Waiting() int64
-
-	// Unsent is the number of messages that may still be sent: messages that wait, and messages that were set aside.
-	Unsent() int64
-}
-
 // SpoolTo returns the same channels with a spool: what Send can't send because the store is away is kept there.
 // nil is none. A program calls the method Channels of package spool in its place.
 //
 // Not kept are messages that are sent with a document (SendWith), since the document can't be kept, and messages that a
 // handler sends, since the handled message comes again. These sends fail while the store is away, as they do without a
 // spool; SendWith does so at once.
-func (c *Channels) SpoolTo(s Spool) *Channels {
+func (c *Channels) SpoolTo(s wire.Spool) *Channels {
 	spooled := *c
 	spooled.spool = s
 	return &spooled

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -78,7 +79,7 @@ func TestLaw11AClientsTimeoutOfAnAnswer(t *testing.T) {
 	defer s.Close()
 	defer close(hang)
 	for _, path := range []string{"/slow", "/torn"} {
-		for method, want := range map[string]handlers.Action{"GET": handlers.HandBack, "POST": handlers.ToPoison} {
+		for method, want := range map[string]verdict.Action{"GET": verdict.HandBack, "POST": verdict.ToPoison} {
 			g := once(guard.New("crm", guard.Config{Logger: quietLogger()}))
 			client := &http.Client{Timeout: 50 * time.Millisecond, Transport: g.Transport(nil)}
 			wantAction(t, method+" "+path, g.Do(handling(t, id(1), 1), requesting(client, method, s.URL+path)), want)
@@ -106,11 +107,11 @@ func TestARepeatWhileTheFirstRequestIsUnderWay(t *testing.T) {
 	g := guard.New("bank", guard.Config{Repeatable: true, Logger: quietLogger()})
 	client := &http.Client{Transport: g.Transport(nil)}
 	err := g.Do(handling(t, id(1), 1), requesting(client, "POST", s.URL)) // and again in place
-	v := handlers.Judge(err)
-	worldtest.Want(t, "verdict on a repeat in place", v.Action, handlers.TryAgain)
+	v := verdict.Judge(err)
+	worldtest.Want(t, "verdict on a repeat in place", v.Action, verdict.TryAgain)
 	worldtest.Want(t, "it waits for some time", v.After >= 30*time.Second, true)
-	wantAction(t, "another delivery", g.Do(handling(t, id(1), 2), requesting(client, "POST", s.URL)), handlers.TryAgain)
-	wantAction(t, "the first request", g.Do(handling(t, id(2), 1), requesting(client, "POST", s.URL+"/taken")), handlers.ToPoison)
-	wantAction(t, "a GET", g.Do(handling(t, id(1), 2), requesting(client, "GET", s.URL+"/taken")), handlers.ToPoison)
+	wantAction(t, "another delivery", g.Do(handling(t, id(1), 2), requesting(client, "POST", s.URL)), verdict.TryAgain)
+	wantAction(t, "the first request", g.Do(handling(t, id(2), 1), requesting(client, "POST", s.URL+"/taken")), verdict.ToPoison)
+	wantAction(t, "a GET", g.Do(handling(t, id(1), 2), requesting(client, "GET", s.URL+"/taken")), verdict.ToPoison)
 	worldtest.Want(t, "open", g.Open(), false)
 }

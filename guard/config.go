@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/guard/internal/breaker"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -127,7 +127,7 @@ func (c Config) withDefaults(name string) (Config, error) {
 		c.Adaptive.Least = cmp.Or(c.Adaptive.Least, 1)
 	}
 	if c.Logger != nil {
-		c.Logger = handlers.GuardLogger(c.Logger)
+		c.Logger = contain.Logger(c.Logger)
 	}
 	return c, c.validate(name)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
@@ -31,7 +31,7 @@ func TestFaultsOfAConfig(t *testing.T) {
 		t.Error("a worker got a limiter")
 	}
 	err := g.Do(t.Context(), func(context.Context) error { t.Error("a call was made"); return nil })
-	wantAction(t, "a call", err, handlers.HandBack)
+	wantAction(t, "a call", err, verdict.HandBack)
 	if err := guard.New("smtp", guard.Config{}).Err(); err != nil {
 		t.Errorf("the zero Config: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -108,7 +109,7 @@ func TestLaw11NothingWasSentBeforeTheEnd(t *testing.T) {
 		cancel(stopping) // while the call still prepares its request
 		return posting(client, s.URL)(ctx)
 	})
-	if v := handlers.Judge(err); err == nil || v.Action == handlers.ToPoison {
+	if v := verdict.Judge(err); err == nil || v.Action == verdict.ToPoison {
 		t.Errorf("got %v, %v", v.Action, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -104,10 +105,10 @@ func TestLaw1AMessageThatAlwaysFailsEndsSoon(t *testing.T) {
 				}
 				ctx := wire.WithDelivery(t.Context(), &tried, "jobs", nil, 2, nil)
 				wait := worker.RetryDelay(tried.Attempts+1, tried.ID)
-				switch err := fleet[random.IntN(3)].Do(ctx, ends(errDown)); handlers.Judge(err).Action {
-				case handlers.TryAgain:
+				switch err := fleet[random.IntN(3)].Do(ctx, ends(errDown)); verdict.Judge(err).Action {
+				case verdict.TryAgain:
 					tried.Attempts++
-				case handlers.HandBack:
+				case verdict.HandBack:
 					wait = after(t, err)
 				}
 				next = time.Now().Add(wait)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -116,20 +117,20 @@ func TestVerdictsFollowTheKind(t *testing.T) {
 			cfg    guard.Config
 			fault  guard.Fault
 			err    error // defaults to errInvalid
-			want   handlers.Action
+			want   verdict.Action
 			reason string
 		}{
-			{name: "permanent", fault: guard.Fault{Kind: guard.Permanent}, want: handlers.ToPoison, reason: "refused by smtp"},
-			{name: "permanent with a reason", fault: guard.Fault{Kind: guard.Permanent, Reason: "mail refused"}, want: handlers.ToPoison, reason: "mail refused"},
-			{name: "throttled", fault: guard.Fault{Kind: guard.Throttled}, want: handlers.HandBack},
-			{name: "alone", fault: guard.Fault{Kind: guard.Throttled, Alone: true}, want: handlers.HandBack},
-			{name: "transient", fault: guard.Fault{Kind: guard.Transient}, want: handlers.TryAgain},
-			{name: "no kind", fault: guard.Fault{Kind: 42}, want: handlers.TryAgain},
-			{name: "unknown", fault: guard.Fault{Kind: guard.Unknown}, want: handlers.ToPoison, reason: guard.ReasonUnknown},
-			{name: "unknown and repeatable", cfg: guard.Config{Repeatable: true}, fault: guard.Fault{Kind: guard.Unknown}, want: handlers.TryAgain},
-			{name: "unknown and verifiable", cfg: guard.Config{Verify: verify}, fault: guard.Fault{Kind: guard.Unknown}, want: handlers.TryAgain},
-			{name: "mine", fault: guard.Fault{Kind: guard.Mine}, want: handlers.TryAgain},
-			{name: "its own verdict", fault: guard.Fault{Kind: guard.Transient}, err: poison, want: handlers.ToPoison, reason: "bad"},
+			{name: "permanent", fault: guard.Fault{Kind: guard.Permanent}, want: verdict.ToPoison, reason: "refused by smtp"},
+			{name: "permanent with a reason", fault: guard.Fault{Kind: guard.Permanent, Reason: "mail refused"}, want: verdict.ToPoison, reason: "mail refused"},
+			{name: "throttled", fault: guard.Fault{Kind: guard.Throttled}, want: verdict.HandBack},
+			{name: "alone", fault: guard.Fault{Kind: guard.Throttled, Alone: true}, want: verdict.HandBack},
+			{name: "transient", fault: guard.Fault{Kind: guard.Transient}, want: verdict.TryAgain},
+			{name: "no kind", fault: guard.Fault{Kind: 42}, want: verdict.TryAgain},
+			{name: "unknown", fault: guard.Fault{Kind: guard.Unknown}, want: verdict.ToPoison, reason: guard.ReasonUnknown},
+			{name: "unknown and repeatable", cfg: guard.Config{Repeatable: true}, fault: guard.Fault{Kind: guard.Unknown}, want: verdict.TryAgain},
+			{name: "unknown and verifiable", cfg: guard.Config{Verify: verify}, fault: guard.Fault{Kind: guard.Unknown}, want: verdict.TryAgain},
+			{name: "mine", fault: guard.Fault{Kind: guard.Mine}, want: verdict.TryAgain},
+			{name: "its own verdict", fault: guard.Fault{Kind: guard.Transient}, err: poison, want: verdict.ToPoison, reason: "bad"},
 		} {
 			c.cfg.Fault = func(error) guard.Fault { return c.fault }
 			c.cfg.Logger = quietLogger()
@@ -141,8 +142,8 @@ func TestVerdictsFollowTheKind(t *testing.T) {
 				c.err = errInvalid
 			}
 			err := g.Do(handling(t, id(2), 1), ends(c.err))
-			v := handlers.Judge(fmt.Errorf("jobs: %w", err))
-			if v.Action != c.want || v.Action == handlers.ToPoison && v.Reason != c.reason || !errors.Is(err, c.err) {
+			v := verdict.Judge(fmt.Errorf("jobs: %w", err))
+			if v.Action != c.want || v.Action == verdict.ToPoison && v.Reason != c.reason || !errors.Is(err, c.err) {
 				t.Errorf("%s: got %+v, want action %v, reason %q", c.name, v, c.want, c.reason)
 			}
 			var wrapped *guard.Error
@@ -167,10 +168,10 @@ func TestVerify(t *testing.T) {
 			return g.Do(handling(t, "a", delivery), func(context.Context) error { calls++; return errReset })
 		}
 		_ = g.Do(handling(t, "b", 1), ends(nil))
-		wantAction(t, "no answer", do(1), handlers.TryAgain)
+		wantAction(t, "no answer", do(1), verdict.TryAgain)
 		worldtest.Want(t, "asked before the first call", asked, "a")
 		fault = context.DeadlineExceeded
-		wantAction(t, "the question has no answer, either", do(2), handlers.HandBack)
+		wantAction(t, "the question has no answer, either", do(2), verdict.HandBack)
 		worldtest.Want(t, "asked", asked, "a")
 		worldtest.Want(t, "calls after a question without an answer", calls, 1)
 		fault = nil
@@ -191,7 +192,7 @@ func TestVerifyIsRefused(t *testing.T) {
 			return false, guard.CheckStatus(answer(404))
 		}})
 		err := g.Do(handling(t, "a", 1), func(context.Context) error { t.Error("a call was made"); return nil })
-		wantAction(t, "404", err, handlers.HandBack)
+		wantAction(t, "404", err, verdict.HandBack)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -27,9 +28,9 @@ func quiet() *guard.Guard {
 
 func id(n int) string { return worldtest.IDAt(time.Now(), n) }
 
-func wantAction(t testing.TB, what string, err error, want handlers.Action) {
+func wantAction(t testing.TB, what string, err error, want verdict.Action) {
 	t.Helper()
-	if got := handlers.Judge(err).Action; got != want {
+	if got := verdict.Judge(err).Action; got != want {
 		t.Errorf("%s: got action %v for %v, want %v", what, got, err, want)
 	}
 }
@@ -43,7 +44,7 @@ func TestLaw1OneProbe(t *testing.T) {
 		refused := func(n int) {
 			t.Helper()
 			err := g.Do(handling(t, id(n), 1), func(context.Context) error { calls++; return nil })
-			wantAction(t, "a call of an open breaker", err, handlers.HandBack)
+			wantAction(t, "a call of an open breaker", err, verdict.HandBack)
 			worldtest.WantErr(t, err, guard.ErrOpen)
 		}
 		refused(1)
@@ -55,7 +56,7 @@ func TestLaw1OneProbe(t *testing.T) {
 		worldtest.Want(t, "paused during the probe", limits(t, g).Pause, true)
 		refused(3)
 		answer <- errDown
-		wantAction(t, "a probe that fails", <-probed, handlers.HandBack)
+		wantAction(t, "a probe that fails", <-probed, verdict.HandBack)
 		wantOpen(t, g, true)
 		refused(4)
 		worldtest.Want(t, "calls besides the probe", calls, 0)
@@ -74,10 +75,10 @@ func TestLaw1NoAttemptWhileOpen(t *testing.T) {
 		}
 		trip(t, g)
 		answer <- errDown
-		wantAction(t, "a call that was under way", <-late, handlers.HandBack)
+		wantAction(t, "a call that was under way", <-late, verdict.HandBack)
 		for n := range 20 {
 			untilDue(t, g)
-			wantAction(t, "a probe", g.Do(handling(t, id(n), 1), ends(errDown)), handlers.HandBack)
+			wantAction(t, "a probe", g.Do(handling(t, id(n), 1), ends(errDown)), verdict.HandBack)
 		}
 	})
 }
@@ -87,22 +88,22 @@ func TestLaw1AnAttemptNeedsAServiceThatWorks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		g := quiet()
 		bad, other := id(1), id(2)
-		try := func(what string, want handlers.Action) {
+		try := func(what string, want verdict.Action) {
 			t.Helper()
 			wantAction(t, what, g.Do(handling(t, bad, 1), ends(errDown)), want)
 			time.Sleep(time.Minute)
 		}
-		try("nobody's call was ever done", handlers.HandBack)
+		try("nobody's call was ever done", verdict.HandBack)
 		_ = g.Do(handling(t, other, 1), ends(nil))
 		time.Sleep(time.Minute)
-		try("another's was", handlers.TryAgain)
-		try("no other's was since", handlers.HandBack)
+		try("another's was", verdict.TryAgain)
+		try("no other's was since", verdict.HandBack)
 		_ = g.Do(handling(t, bad, 1), ends(nil))
-		try("its own was", handlers.HandBack)
+		try("its own was", verdict.HandBack)
 		_ = g.Do(t.Context(), ends(nil))
-		try("one without a message was", handlers.TryAgain)
+		try("one without a message was", verdict.TryAgain)
 		old := handling(t, worldtest.IDAt(time.Now().Add(-169*time.Hour), 3), 1)
-		wantAction(t, "a message that is a week old", g.Do(old, ends(errDown)), handlers.TryAgain)
+		wantAction(t, "a message that is a week old", g.Do(old, ends(errDown)), verdict.TryAgain)
 	})
 }
 
@@ -360,8 +361,8 @@ func TestThrottled(t *testing.T) {
 		asked := guard.CheckStatus(answer(429, "Retry-After: 120"))
 		begin := time.Now()
 		err := g.Do(handling(t, id(1), 1), ends(asked))
-		wantAction(t, "a call that is asked to wait", err, handlers.HandBack)
-		if after := handlers.Judge(err).After; after < 2*time.Minute {
+		wantAction(t, "a call that is asked to wait", err, verdict.HandBack)
+		if after := verdict.Judge(err).After; after < 2*time.Minute {
 			t.Errorf("the message comes back after %v", after)
 		}
 		untilDue(t, g)
@@ -380,7 +381,7 @@ func TestThrottled(t *testing.T) {
 		trip(t, mail)
 		untilDue(t, mail)
 		err = mail.Do(handling(t, id(3), 1), ends(&textproto.Error{Code: 450}))
-		wantAction(t, "a mailbox that is busy", err, handlers.HandBack)
+		wantAction(t, "a mailbox that is busy", err, verdict.HandBack)
 		worldtest.Want(t, "limits after the probe", limits(t, mail).Concurrency, 2)
 	})
 }
@@ -403,7 +404,7 @@ func TestTheHandlersOwnEnd(t *testing.T) {
 		for n := range 20 {
 			go func() {
 				err := g.Do(handling(t, id(n), 1), func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
-				wantAction(t, "a call without an answer", err, handlers.ToPoison)
+				wantAction(t, "a call without an answer", err, verdict.ToPoison)
 			}()
 		}
 		time.Sleep(time.Minute)

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -265,7 +266,7 @@ func TestLimitsWithoutAStore(t *testing.T) {
 		err := g.Do(t.Context(), func(context.Context) error {
 			err := g.Do(handling(t, id(1), 1), ends(nil))
 			worldtest.WantErr(t, err, guard.ErrLimit)
-			wantAction(t, "a call beyond the slots", err, handlers.HandBack)
+			wantAction(t, "a call beyond the slots", err, verdict.HandBack)
 			return nil
 		})
 		worldtest.WantErr(t, err, nil)

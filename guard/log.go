@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/millrace-go/millrace/guard/internal/breaker"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // say logs an event. Only the beginning and the end of an outage, and what is wrong, are lines that all see.
@@ -53,5 +53,5 @@ func (g *Guard) logger() *slog.Logger {
 	if log := g.log.Load(); log != nil {
 		return log
 	}
-	return handlers.GuardLogger(slog.Default())
+	return contain.Logger(slog.Default())
 }

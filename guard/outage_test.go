@@ -8,7 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
@@ -66,11 +66,11 @@ func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 		g := quiet()
 		_ = g.Do(handling(t, id(100), 1), ends(nil))
 		time.Sleep(5 * time.Second)
-		wantAction(t, "a new message", g.Do(handling(t, id(1), 1), ends(errDown)), handlers.TryAgain)
-		wantAction(t, "a message that was tried a second ago", g.Do(tried(2), ends(errDown)), handlers.HandBack)
+		wantAction(t, "a new message", g.Do(handling(t, id(1), 1), ends(errDown)), verdict.TryAgain)
+		wantAction(t, "a message that was tried a second ago", g.Do(tried(2), ends(errDown)), verdict.HandBack)
 		_ = g.Do(handling(t, id(100), 1), ends(nil))
 		time.Sleep(500 * time.Millisecond)
-		wantAction(t, "another's call was done since", g.Do(tried(3), ends(errDown)), handlers.TryAgain)
+		wantAction(t, "another's call was done since", g.Do(tried(3), ends(errDown)), verdict.TryAgain)
 
 		later := func() { // a message is done, and 10 seconds pass
 			time.Sleep(time.Millisecond)
@@ -78,13 +78,13 @@ func TestLaw1AnAttemptOfAnotherProcess(t *testing.T) {
 			time.Sleep(10 * time.Second)
 		}
 		bad := id(4)
-		wantAction(t, "one that is tried here", g.Do(after(bad, 1), ends(errDown)), handlers.TryAgain)
+		wantAction(t, "one that is tried here", g.Do(after(bad, 1), ends(errDown)), verdict.TryAgain)
 		later()
-		wantAction(t, "one that was tried elsewhere since", g.Do(after(bad, 3), ends(errDown)), handlers.HandBack)
+		wantAction(t, "one that was tried elsewhere since", g.Do(after(bad, 3), ends(errDown)), verdict.HandBack)
 		later()
-		wantAction(t, "one that was tried here alone since", g.Do(after(bad, 3), ends(errDown)), handlers.TryAgain)
+		wantAction(t, "one that was tried here alone since", g.Do(after(bad, 3), ends(errDown)), verdict.TryAgain)
 		later()
-		wantAction(t, "one that spent its attempt here", g.Do(after(bad, 4), ends(errDown)), handlers.TryAgain)
+		wantAction(t, "one that spent its attempt here", g.Do(after(bad, 4), ends(errDown)), verdict.TryAgain)
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 	"testing/iotest"
 
 	"github.com/millrace-go/millrace/guard"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
 
@@ -81,18 +81,18 @@ func TestTransport(t *testing.T) {
 	for _, c := range []struct {
 		name, method, url string
 		repeatable        bool
-		want              handlers.Action
+		want              verdict.Action
 		key               string
 	}{
-		{name: "done", method: "POST", url: w.url, want: handlers.Done},
-		{name: "done with a key", method: "POST", url: w.url, repeatable: true, want: handlers.Done, key: "b"},
-		{name: "a safe method has no key", method: "GET", url: w.url, repeatable: true, want: handlers.Done},
-		{name: "nobody listens", method: "POST", url: nobody, want: handlers.TryAgain},
-		{name: "asked to wait", method: "POST", url: w.url + "/busy", want: handlers.HandBack},
-		{name: "sent, no answer", method: "POST", url: w.url + "/reset", want: handlers.ToPoison},
-		{name: "sent with a key, no answer", method: "POST", url: w.url + "/reset", repeatable: true, want: handlers.TryAgain, key: "b"},
-		{name: "asked, no answer", method: "GET", url: w.url + "/reset", want: handlers.TryAgain},
-		{name: "half an answer", method: "POST", url: w.url + "/cut", want: handlers.ToPoison},
+		{name: "done", method: "POST", url: w.url, want: verdict.Done},
+		{name: "done with a key", method: "POST", url: w.url, repeatable: true, want: verdict.Done, key: "b"},
+		{name: "a safe method has no key", method: "GET", url: w.url, repeatable: true, want: verdict.Done},
+		{name: "nobody listens", method: "POST", url: nobody, want: verdict.TryAgain},
+		{name: "asked to wait", method: "POST", url: w.url + "/busy", want: verdict.HandBack},
+		{name: "sent, no answer", method: "POST", url: w.url + "/reset", want: verdict.ToPoison},
+		{name: "sent with a key, no answer", method: "POST", url: w.url + "/reset", repeatable: true, want: verdict.TryAgain, key: "b"},
+		{name: "asked, no answer", method: "GET", url: w.url + "/reset", want: verdict.TryAgain},
+		{name: "half an answer", method: "POST", url: w.url + "/cut", want: verdict.ToPoison},
 	} {
 		g := once(guard.New("crm", guard.Config{Fault: guard.HTTP, Repeatable: c.repeatable, Logger: quietLogger()}))
 		base := &http.Transport{}
@@ -116,8 +116,8 @@ func TestAPostThatMayBeDoneIsSentOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int
 		body string
-		want handlers.Action
-	}{"500": {code: 500, want: handlers.ToPoison}, "an answer that is no JSON": {code: 200, body: "<html>", want: handlers.ToPoison}} {
+		want verdict.Action
+	}{"500": {code: 500, want: verdict.ToPoison}, "an answer that is no JSON": {code: 200, body: "<html>", want: verdict.ToPoison}} {
 		for what, fault := range map[string]func(error) guard.Fault{"HTTP": guard.HTTP, "Usual": nil} {
 			posts := 0
 			g := guard.New("bank", guard.Config{Fault: fault, Logger: quietLogger()})
@@ -179,14 +179,14 @@ func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
 		code   int
 		fault  guard.Fault
 		verify func(context.Context, string) (bool, error)
-		want   handlers.Action
+		want   verdict.Action
 	}{
-		"done":               {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.ToPoison},
-		"refused":            {code: 400, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.HandBack},
-		"overloaded":         {code: 503, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.HandBack},
-		"broke":              {code: 502, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: handlers.ToPoison},
-		"done, can be asked": {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, verify: func(context.Context, string) (bool, error) { return false, nil }, want: handlers.HandBack},
-		"known to be undone": {code: 200, fault: guard.Fault{Kind: guard.Transient}, want: handlers.HandBack},
+		"done":               {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: verdict.ToPoison},
+		"refused":            {code: 400, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: verdict.HandBack},
+		"overloaded":         {code: 503, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: verdict.HandBack},
+		"broke":              {code: 502, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, want: verdict.ToPoison},
+		"done, can be asked": {code: 200, fault: guard.Fault{Kind: guard.Transient, NotInPlace: true}, verify: func(context.Context, string) (bool, error) { return false, nil }, want: verdict.HandBack},
+		"known to be undone": {code: 200, fault: guard.Fault{Kind: guard.Transient}, want: verdict.HandBack},
 	} {
 		g := once(guard.New("bank", guard.Config{Fault: func(error) guard.Fault { return c.fault }, Verify: c.verify, Logger: quietLogger()}))
 		client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
@@ -203,7 +203,7 @@ func TestErrorsOfAHandlerAfterAPost(t *testing.T) {
 // A call that panics after a request is not made again by a guess, unless the request was refused.
 func TestLaw11ACallThatPanicsAfterAPost(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[int]handlers.Action{200: handlers.ToPoison, 400: handlers.HandBack} {
+	for code, want := range map[int]verdict.Action{200: verdict.ToPoison, 400: verdict.HandBack} {
 		g := guard.New("bank", guard.Config{Logger: quietLogger()})
 		client := &http.Client{Transport: g.Transport(tripper(func(r *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: code, Request: r, Body: http.NoBody}, nil
@@ -227,7 +227,7 @@ func TestLaw11ACallThatPanicsWithNilAfterAPost(t *testing.T) {
 		_ = posting(client, "http://bank.example")(ctx)
 		panic(nil)
 	})
-	wantAction(t, "done", err, handlers.ToPoison)
+	wantAction(t, "done", err, verdict.ToPoison)
 }
 
 // An error whose methods panic is an error like any other, and the service is not asked again at once.
@@ -239,7 +239,7 @@ func TestAnErrorAroundANilPointerIsAnError(t *testing.T) {
 		calls++
 		return fmt.Errorf("read: %w", (*os.PathError)(nil))
 	})
-	wantAction(t, "wrapped nil", err, handlers.HandBack)
+	wantAction(t, "wrapped nil", err, verdict.HandBack)
 	worldtest.Want(t, "calls", calls, 1)
 	var failed *guard.Error
 	if !errors.As(err, &failed) || !strings.Contains(err.Error(), "read: ") {

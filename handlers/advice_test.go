@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -100,7 +101,7 @@ func TestAdviceAtRunTime(t *testing.T) {
 			t.Errorf("%s: got errors %v, want %q", name, errs, test.want)
 			continue
 		}
-		if v := handlers.Judge(errs[0]); v.Action != handlers.ToPoison || v.Reason != test.reason {
+		if v := verdict.Judge(errs[0]); v.Action != verdict.ToPoison || v.Reason != test.reason {
 			t.Errorf("%s: got verdict %+v, want poison for %q", name, v, test.reason)
 		}
 		worldtest.Want(t, name+": mails of the other message", len(worldtest.Take(t, w.Store, "mails")), 1)
@@ -134,7 +135,7 @@ func TestEmissionWhoseCheckMisbehaves(t *testing.T) {
 				if want == "" && len(errs) != 0 || want != "" && (len(errs) == 0 || !strings.Contains(errors.Join(errs...).Error(), want)) {
 					t.Errorf("got errors %v, want %q", errs, want)
 				}
-				if v := handlers.Judge(errors.Join(errs...)); want != "" && mood != "hangs" && (v.Action != handlers.TryAgain || len(errs) != 1) {
+				if v := verdict.Judge(errors.Join(errs...)); want != "" && mood != "hangs" && (v.Action != verdict.TryAgain || len(errs) != 1) {
 					t.Errorf("got verdict %+v of %d, want another attempt of one", v, len(errs))
 				}
 				time.Sleep(2 * time.Hour)
@@ -159,16 +160,16 @@ func TestCheckOfWhatTheHandlerGets(t *testing.T) {
 		{"test.checked.v0", `{"minus":-1}`, ""},
 		{"test.checked.v0", `{"minus":1}`, handlers.ReasonRefused},
 	} {
-		_, err := w.Registry.Resolve("checks", envelope("a", test.kind, test.body))
-		if v := handlers.Judge(err); v.Reason != test.reason || (err != nil) != (test.reason != "") {
+		_, err := w.Registry.Inside().Handlers.Resolve("checks", envelope("a", test.kind, test.body))
+		if v := verdict.Judge(err); v.Reason != test.reason || (err != nil) != (test.reason != "") {
 			t.Errorf("%s %s: got %+v, want reason %q", test.kind, test.body, v, test.reason)
 		}
 	}
 	b := worldtest.NewBare(t, w.Store, handlers.Config{}, channel.Command[*Pointed]("points"))
 	handlers.React(b.Registry, "points", nothing[*Pointed])
 	for body, reason := range map[string]string{`{"n":1}`: "", `{"n":-1}`: handlers.ReasonRefused, `null`: handlers.ReasonUndecodable} {
-		_, err := b.Registry.Resolve("points", envelope("a", "test.pointed.v1", body))
-		if v := handlers.Judge(err); v.Reason != reason || (err != nil) != (reason != "") {
+		_, err := b.Registry.Inside().Handlers.Resolve("points", envelope("a", "test.pointed.v1", body))
+		if v := verdict.Judge(err); v.Reason != reason || (err != nil) != (reason != "") {
 			t.Errorf("%s: got %+v, want reason %q", body, v, reason)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -27,12 +28,12 @@ func BenchmarkHandle(b *testing.B) {
 				}
 				ds := w.receive("accounts")
 				g, _ := ds[0].Group()
-				handlers.Handle(b.Context(), g, ds, nil)
-				none := func(_ context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
-					return "", make([]handlers.Ended, len(ends)), nil
+				handling.Handle(b.Context(), g, ds, nil)
+				none := func(_ context.Context, work storage.Work, ends []int) (storage.ETag, []handling.Ended, error) {
+					return "", make([]handling.Ended, len(ends)), nil
 				}
 				for b.Loop() {
-					handlers.Handle(b.Context(), g, ds, none)
+					handling.Handle(b.Context(), g, ds, none)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/message")
 			})
@@ -43,7 +44,7 @@ func BenchmarkHandle(b *testing.B) {
 			worldtest.Send(w.World, Added{To: "k"})
 			ds := w.receive("audits")
 			for b.Loop() {
-				handlers.Handle(b.Context(), handlers.Group{}, ds, nil)
+				handling.Handle(b.Context(), handling.Group{}, ds, nil)
 			}
 		})
 	}

@@ -16,34 +16,34 @@ import (
 func TestWhoRefusesOtherContentUnderAnID(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		register func(w *world, effect *counted)
+		register func(w *world, effect func() error)
 		refuses  bool
 	}{
-		"decide": {refuses: true, register: func(w *world, effect *counted) {
+		"decide": {refuses: true, register: func(w *world, effect func() error) {
 			sent := values.New(w.Channels, "sent", values.Config[int]{})
 			handlers.Decide(w.Registry, sent, func(Mail) string { return "all" }, func(n int, _ Mail) (int, []channel.Message, error) {
-				return n + 1, nil, effect.do(w.t.Context())
+				return n + 1, nil, effect()
 			})
 		}},
-		"react once": {refuses: true, register: func(w *world, effect *counted) {
-			handlers.ReactOnce(w.Registry, "mails", func(ctx context.Context, _ Mail) error { return effect.do(ctx) })
+		"react once": {refuses: true, register: func(w *world, effect func() error) {
+			handlers.ReactOnce(w.Registry, "mails", func(context.Context, Mail) error { return effect() })
 		}},
-		"react": {register: func(w *world, effect *counted) {
-			handlers.React(w.Registry, "mails", func(ctx context.Context, _ Mail) error { return effect.do(ctx) })
+		"react": {register: func(w *world, effect func() error) {
+			handlers.React(w.Registry, "mails", func(context.Context, Mail) error { return effect() })
 		}},
-		"reply": {register: func(w *world, effect *counted) {
-			handlers.Reply(w.Registry, "mails", func(ctx context.Context, _ Mail) ([]channel.Message, error) { return nil, effect.do(ctx) })
+		"reply": {register: func(w *world, effect func() error) {
+			handlers.Reply(w.Registry, "mails", func(context.Context, Mail) ([]channel.Message, error) { return nil, effect() })
 		}},
-		"in turn": {register: func(w *world, effect *counted) {
-			handlers.OneAtATime(w.Registry, "mails", func(Mail) string { return "all" }, func(ctx context.Context, _ Mail) error { return effect.do(ctx) })
+		"in turn": {register: func(w *world, effect func() error) {
+			handlers.OneAtATime(w.Registry, "mails", func(Mail) string { return "all" }, func(context.Context, Mail) error { return effect() })
 		}},
 	} {
 		for kind, id := range map[string]string{"an ID with a time": channel.NewID(), "a key": "mail-17"} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, handlers.Config{})
-				var effect counted
-				c.register(w, &effect)
+				effects := 0
+				c.register(w, func() error { effects++; return nil })
 				if err := w.Registry.Err(); err != nil {
 					t.Fatal(err)
 				}
@@ -61,7 +61,9 @@ func TestWhoRefusesOtherContentUnderAnID(t *testing.T) {
 						t.Errorf("message %d: got error %v, want it refused: %t", i+1, err, refused)
 					}
 				}
-				effect.want(t, map[bool]int64{true: 1, false: 2}[c.refuses])
+				if want := map[bool]int{true: 1, false: 2}[c.refuses]; effects != want {
+					t.Errorf("got %d effects, want %d", effects, want)
+				}
 			})
 		}
 	}

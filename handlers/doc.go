@@ -57,4 +57,18 @@
 //   - An emission may choose its ID (channel.Identified), by which a delayed one can be cancelled. Two emissions of one
 //     ID are one message, whichever decisions emit them. One that goes back to its own value object needs another ID
 //     than the message that brought it about.
+//
+// # Files
+//
+//	registry.go    Registry and Config: what a program has registered, and whether it fits the routes
+//	decide.go      Decide and On: which document a message changes, and what that emits; emits.go checks what is emitted
+//	react.go       React, ReactOnce and Reply; Upgrade
+//	turns.go       OneAtATime and ReactInOrder, and what a message does to the others of its key
+//	errors.go      what a handler says by its error, and the reasons for which messages go to the poison queue
+//	poison.go      OnPoison: the compensation of a message that is given up
+//	middleware.go  what runs around all handlers
+//	attempt.go     what a handler knows of its message's deliveries
+//	optional.go    which queues wait while the program leaves out work
+//
+// How all of this runs is in internal/handling, whose comment says which of its files decides what.
 package handlers

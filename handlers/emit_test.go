@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -238,8 +239,8 @@ func TestCheckRefuses(t *testing.T) {
 	if n := worldtest.Queued(t, s, "checks"); n != 0 {
 		t.Errorf("got %d messages, want none", n)
 	}
-	_, err := w.Registry.Resolve("checks", envelope(channel.NewID(), "test.checked.v1", `{"n":-1}`))
-	if v := handlers.Judge(err); v.Action != handlers.ToPoison || v.Reason != handlers.ReasonRefused {
+	_, err := w.Registry.Inside().Handlers.Resolve("checks", envelope(channel.NewID(), "test.checked.v1", `{"n":-1}`))
+	if v := verdict.Judge(err); v.Action != verdict.ToPoison || v.Reason != handlers.ReasonRefused {
 		t.Errorf("got verdict %+v, want poison", v)
 	}
 }

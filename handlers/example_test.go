@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,12 +14,13 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/values"
+	"github.com/millrace-go/millrace/worker"
 )
 
-// Add, Added and Refused are messages, and Account is a value object with the pure method Account.Add. A worker
-// receives the messages and does what the end of this example does.
+// Add, Added and Refused are messages, and Account is a value object with the pure method Account.Add.
 func Example() {
-	ctx := context.Background()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	dir, err := os.MkdirTemp("", "handlers")
 	if err != nil {
 		log.Fatal(err)
@@ -35,6 +37,9 @@ func Example() {
 		return func(ctx context.Context, d *handlers.Delivery) error {
 			err := next(ctx, d)
 			fmt.Println(d.Handler.Name(), err)
+			if d.Queue == "mails" {
+				stop() // the example ends here
+			}
 			return err
 		}
 	}
@@ -44,21 +49,18 @@ func Example() {
 	handlers.React(h, "mails", func(_ context.Context, m Added) error {
 		return handlers.Poison("no address", fmt.Errorf("who is %s?", m.To))
 	})
-	command, err3 := h.Resolve("accounts", envelope("1", "test.add.v1", `{"to":"ada","amount":5}`))
-	event, err4 := h.Resolve("mails", envelope("2", "test.added.v1", `{"to":"ada","amount":5}`))
-	if err := errors.Join(err1, err2, h.Err(), err3, err4); err != nil {
+	w, err3 := worker.New(h, worker.Config{Logger: slog.New(slog.DiscardHandler)}) // reports every fault of the registry
+	if err := errors.Join(err1, err2, err3); err != nil {
 		log.Fatal(err)
 	}
-	for _, d := range []*handlers.Delivery{command, event} {
-		group, _ := d.Group()
-		outcome := handlers.Handle(ctx, group, []*handlers.Delivery{d}, nil)[0]
-		fmt.Println("to the poison queue:", handlers.Judge(outcome.Err).Action == handlers.ToPoison)
+	if err := channels.Send(ctx, Add{To: "ada", Amount: 5}); err != nil {
+		log.Fatal(err)
 	}
+	fmt.Println(w.Run(ctx)) // until the middleware ends its context
 	// Output:
 	// decide accounts <nil>
-	// to the poison queue: false
 	// react mails poison: no address: who is ada?
-	// to the poison queue: true
+	// <nil>
 }
 
 // A mail that can't be sent is given up: after three attempts here, or after those that its queue gives. Then the

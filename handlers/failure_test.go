@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -45,7 +46,7 @@ func TestErrorsAreAskedOnce(t *testing.T) {
 	if text := err.Error(); !strings.Contains(text, "counted") {
 		t.Errorf("got text %q", text)
 	}
-	if v := handlers.Judge(err); v.Action != handlers.TryAgain || v.After != time.Minute || v.Err != err {
+	if v := verdict.Judge(err); v.Action != verdict.TryAgain || v.After != time.Minute || v.Err != err {
 		t.Errorf("got %+v, want a retry after a minute", v)
 	}
 	for _, target := range []error{io.EOF, os.ErrClosed, os.ErrExist} {
@@ -97,7 +98,7 @@ func TestStacks(t *testing.T) {
 				t.Errorf("%s: frame %d: want %s in\n%s", name, i, want, p.Stack)
 			}
 		}
-		for _, no := range []string{"runtime.", "runtime/debug", "handlers.callUser", "handlers.Decide", "values.", "testing.tRunner"} {
+		for _, no := range []string{"runtime.", "runtime/debug", "usercode.callUser", "handlers.Decide", "values.", "testing.tRunner"} {
 			if strings.Contains(p.Stack, "\n"+no) || strings.HasPrefix(p.Stack, no) || strings.Contains(p.Stack, "millrace/"+no) {
 				t.Errorf("%s: %s is in\n%s", name, no, p.Stack)
 			}
@@ -122,7 +123,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 		}, Added{}, Refused{})
 		worldtest.Send(w.World, Added{To: "ada"})
 		began := time.Now()
-		var h *handlers.HangError
+		var h *verdict.HangError
 		if err := w.one(t.Context(), "audits"); !errors.As(err, &h) || !strings.Contains(h.Stack, "TestHangsAreGivenUp") {
 			t.Fatalf("react: got %v with stack %q, want that it hangs, and where", err, h.Stack)
 		}
@@ -134,10 +135,10 @@ func TestHangsAreGivenUp(t *testing.T) {
 		others := w.receive("accounts")
 		bad := slices.IndexFunc(others, func(d *handlers.Delivery) bool { return d.Message.(Add).Amount == 13 })
 		for d, err := range w.handle(t.Context(), others...) {
-			switch v := handlers.Judge(err); {
+			switch v := verdict.Judge(err); {
 			case d == others[bad] && !errors.As(err, &h):
 				t.Errorf("decide: got error %v, want that it hangs", err)
-			case d != others[bad] && v.Action != handlers.HandBack:
+			case d != others[bad] && v.Action != verdict.HandBack:
 				t.Errorf("decide: another of the batch: got %+v, want it to be handed back", v)
 			}
 		}
@@ -187,7 +188,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			if to == "bob" {
 				here, there = there, here
 			}
-			var h *handlers.HangError
+			var h *verdict.HangError
 			ds := w.receive("audits")
 			if err := w.handle(t.Context(), ds[0])[ds[0]]; !errors.As(err, &h) {
 				t.Fatalf("got error %v, want that it hangs", err)
@@ -195,7 +196,7 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 			if err := w.Store.Queue("audits").Delete(t.Context(), []storage.Receipt{w.claims[ds[0]].Receipt}); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(h.Stack, here) || strings.Contains(h.Stack, there) || strings.Contains(h.Stack, "handlers.callUser") {
+			if !strings.Contains(h.Stack, here) || strings.Contains(h.Stack, there) || strings.Contains(h.Stack, "usercode.callUser") {
 				t.Errorf("message for %s: got stack\n%s\nwant one with %s alone", to, h.Stack, here)
 			}
 		}
@@ -204,38 +205,6 @@ func TestEachHangHasItsOwnStack(t *testing.T) {
 
 func hangHere(release chan struct{})  { <-release }
 func hangThere(release chan struct{}) { <-release }
-
-// A call under Guard that hangs is given up, and its result is not used when it comes after all.
-func TestGuardGivesUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		release := make(chan struct{})
-		var used []int
-		failed := map[int]error{}
-		began := time.Now()
-		handlers.Guard("what hangs", 4, func(i int) int {
-			if i == 2 {
-				<-release
-			}
-			return 10 * i
-		}, func(i, result int) { used = append(used, i, result) }, func(i int, err error) { failed[i] = err })
-		if took := time.Since(began); took < 20*time.Second || took > 30*time.Second {
-			t.Errorf("it took %v, want 20 to 30 s", took)
-		}
-		hang, ok := failed[2].(*handlers.HangError)
-		if !ok || !strings.Contains(hang.Error(), "what hangs hangs") || !strings.Contains(hang.Stack, "TestGuardGivesUp") {
-			t.Fatalf("got error %v with %+v, want a hang with its stack", failed[2], hang)
-		}
-		if v := handlers.Judge(failed[3]); len(failed) != 2 || v.Action != handlers.HandBack {
-			t.Errorf("got errors %v, want that the call behind the hang hands its message back", failed)
-		}
-		close(release)
-		<-hang.Ended
-		if want := []int{0, 0, 1, 10}; !slices.Equal(used, want) {
-			t.Errorf("got results %v used, want %v", used, want)
-		}
-	})
-}
 
 // round is an error that wraps itself.
 type round struct{}
@@ -250,7 +219,7 @@ func TestErrorThatWrapsItself(t *testing.T) {
 	handlers.React(w.Registry, "audits", func(context.Context, Added) error { return round{} })
 	worldtest.Send(w.World, Added{To: "ada"})
 	err := w.one(t.Context(), "audits")
-	if v := handlers.Judge(err); v.Action != handlers.TryAgain || errors.Is(err, io.EOF) || err.Error() != "round and round" {
+	if v := verdict.Judge(err); v.Action != verdict.TryAgain || errors.Is(err, io.EOF) || err.Error() != "round and round" {
 		t.Errorf("got %+v of %v, want another attempt", v, err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 )
@@ -50,12 +52,12 @@ func TestAttempt(t *testing.T) {
 	} {
 		for _, before := range []int{0, 2, 4} {
 			got, e.Attempts = nil, before
-			d, err := w.Registry.Resolve(queue, e)
+			d, err := w.Registry.Inside().Handlers.Resolve(queue, e)
 			if err != nil {
 				t.Fatal(err)
 			}
 			g, _ := d.Group()
-			if out := handlers.Handle(ctx, g, []*handlers.Delivery{d}, nil)[0]; out.Err != nil {
+			if out := handling.Handle(ctx, g, []*handlers.Delivery{d}, nil)[0]; out.Err != nil {
 				t.Fatal(out.Err)
 			}
 			want := [][2]int{{before + 1, 3}}
@@ -134,7 +136,7 @@ func TestCompensationsHaveIDsThatFollow(t *testing.T) {
 	})
 	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	ids := func(e *channel.Envelope, queue string, at time.Time) (ids []string) {
-		all, err := w.Registry.Compensate(e, handlers.Poisoned{ID: e.ID, Queue: queue, Reason: "bad", Last: at})
+		all, err := w.Registry.Inside().Compensations.Make(e, handlers.Poisoned{ID: e.ID, Queue: queue, Reason: "bad", Last: at})
 		if err != nil || len(all) != 4 {
 			t.Fatalf("got %+v, %v; want four", all, err)
 		}
@@ -191,7 +193,7 @@ func TestCompensationsThatFail(t *testing.T) {
 		}, want: "at most ten years"},
 		"bad text":    {f: func(Mail, handlers.Poisoned) []channel.Message { return []channel.Message{Refused{To: "\xff"}} }, want: "UTF-8"},
 		"undecodable": {f: lost, body: `{"to":7}`, want: "the message can't be decoded"},
-		"no body":     {f: lost, body: "gone", want: channel.ErrDataLost.Error()},
+		"no body":     {f: lost, body: "gone", want: wire.ErrDataLost.Error()},
 		"fine":        {f: lost},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,7 +207,7 @@ func TestCompensationsThatFail(t *testing.T) {
 			default:
 				e.Data = []byte(test.body)
 			}
-			sent, err := w.Registry.Compensate(e, handlers.Poisoned{ID: "a", Queue: "mails", Last: time.Now()})
+			sent, err := w.Registry.Inside().Compensations.Make(e, handlers.Poisoned{ID: "a", Queue: "mails", Last: time.Now()})
 			if test.want == "" && (err != nil || len(sent) != 1) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || sent != nil) {
 				t.Errorf("got %d messages and error %v, want %q", len(sent), err, test.want)
 			}
@@ -219,9 +221,9 @@ func TestCompensationHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		opened := make(chan struct{})
 		w := compensating(t, func(m Mail, why handlers.Poisoned) []channel.Message { <-opened; return lost(m, why) })
-		sent, err := w.Registry.Compensate(envelope("a", "test.mail.v1", `{"to":"ada"}`), handlers.Poisoned{Queue: "mails"})
+		sent, err := w.Registry.Inside().Compensations.Make(envelope("a", "test.mail.v1", `{"to":"ada"}`), handlers.Poisoned{Queue: "mails"})
 		close(opened)
-		hang := (*handlers.HangError)(nil)
+		hang := (*verdict.HangError)(nil)
 		if !errors.As(err, &hang) || !strings.Contains(hang.Stack, "TestCompensationHangs") {
 			t.Fatalf("got error %v, want that it hangs, and where", err)
 		}
@@ -238,14 +240,14 @@ func TestOnPoisonOfOneQueue(t *testing.T) {
 	w := newWorld(t, handlers.Config{})
 	handlers.React(w.Registry, "mails", nothing[Mail])
 	handlers.OnPoison(w.Registry, lost, Refused{})
-	handlers.OnPoisonAs(wire.Inside{}, w.Registry, "mails", func(e *channel.Envelope, m Mail, why handlers.Poisoned) []channel.Message {
-		return []channel.Message{Add{To: m.To, Note: e.ReplyTo + " " + why.Reason}}
+	handling.OnPoison(w.Registry.Inside(), handling.As{}, "mails", func(e *channel.Envelope, m Mail, why handlers.Poisoned) ([]channel.Message, error) {
+		return []channel.Message{Add{To: m.To, Note: e.ReplyTo + " " + why.Reason}}, nil
 	})
 	worldtest.WantErr(t, w.Registry.Err(), nil)
 	e := envelope("a", "test.mail.v1", `{"to":"ada"}`)
 	e.ReplyTo = "here"
 	for queue, want := range map[string][]string{"mails": {`{"to":"ada","amount":0,"note":"here bad"}`, `{"to":"ada"}`}, "others": {`{"to":"ada"}`}} {
-		all, err := w.Registry.Compensate(e, handlers.Poisoned{ID: e.ID, Queue: queue, Reason: "bad", Last: time.Now()})
+		all, err := w.Registry.Inside().Compensations.Make(e, handlers.Poisoned{ID: e.ID, Queue: queue, Reason: "bad", Last: time.Now()})
 		var got []string
 		for _, x := range all {
 			got = append(got, string(x.Data))
@@ -254,7 +256,7 @@ func TestOnPoisonOfOneQueue(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", queue, got, err, want)
 		}
 	}
-	handlers.OnPoisonAs(wire.Inside{}, w.Registry, "others", func(*channel.Envelope, Mail, handlers.Poisoned) []channel.Message { return nil })
+	handling.OnPoison(w.Registry.Inside(), handling.As{}, "others", func(*channel.Envelope, Mail, handlers.Poisoned) ([]channel.Message, error) { return nil, nil })
 	if err := w.Registry.Err(); err == nil || !strings.Contains(err.Error(), "test.mail.v1: this registry has no handler for it") {
 		t.Errorf("got error %v, want that the queue has no handler", err)
 	}
@@ -265,7 +267,7 @@ func TestCompensates(t *testing.T) {
 	t.Parallel()
 	w := compensating(t, lost)
 	for kind, want := range map[channel.Kind]bool{"test.mail.v1": true, "test.mail.v0": true, "test.added.v1": false, "test.other.v1": false} {
-		if got := w.Registry.Compensates("mails", kind); got != want {
+		if got := w.Registry.Inside().Compensations.Has("mails", kind); got != want {
 			t.Errorf("%s: got %v, want %v", kind, got, want)
 		}
 	}

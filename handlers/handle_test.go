@@ -13,6 +13,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
@@ -54,7 +56,7 @@ func TestDecideTwice(t *testing.T) {
 		t.Errorf("got events %q, want one", got)
 	}
 	worldtest.Send(w.World, Add{Key: "1", To: "ada", Amount: 6})
-	if errs := w.drain("accounts"); len(errs) != 1 || handlers.Judge(errs[0]).Reason != handlers.ReasonContentDiffers {
+	if errs := w.drain("accounts"); len(errs) != 1 || verdict.Judge(errs[0]).Reason != handlers.ReasonContentDiffers {
 		t.Errorf("other content: got errors %v, want one with that reason", errs)
 	}
 }
@@ -63,7 +65,7 @@ func TestFold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	totals := values.New(w.Channels, "totals", values.Config[Total]{})
-	handlers.Fold(wire.Inside{}, w.Registry, "sum up", "totals", totals, anyKey(Added.Subject), func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
+	handling.Fold(w.Registry.Inside(), handling.As{}, "sum up", "totals", totals, anyKey(Added.Subject), func(v Total, e *channel.Envelope, m Added) (Total, []channel.Message, error) {
 		if e.Kind != m.Kind() || e.ID == "" {
 			return v, nil, fmt.Errorf("got envelope %+v", e)
 		}
@@ -133,7 +135,7 @@ func TestReactionRepeatsItsIDs(t *testing.T) {
 	worldtest.Send(w.World, Added{To: "ada"})
 	d := w.receive("audits")[0]
 	for range 2 { // the first worker died before it had deleted the message
-		if got, want := handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}, nil)[0], (handlers.Outcome{}); got != want {
+		if got, want := handling.Handle(t.Context(), handling.Group{}, []*handlers.Delivery{d}, nil)[0], (handling.Outcome{}); got != want {
 			t.Fatalf("got outcome %+v, want %+v", got, want)
 		}
 	}
@@ -166,7 +168,7 @@ func TestPanicInAReaction(t *testing.T) {
 	if !errors.As(err, &p) || !strings.Contains(p.Stack, "TestPanicInAReaction") {
 		t.Fatalf("got error %v, want a panic with its stack", err)
 	}
-	if v := handlers.Judge(err); v.Action != handlers.TryAgain {
+	if v := verdict.Judge(err); v.Action != verdict.TryAgain {
 		t.Errorf("got %+v, want another attempt", v)
 	}
 }
@@ -181,7 +183,7 @@ func TestOneOfABatchFailsAlone(t *testing.T) {
 	}{
 		"panic":  {func() error { panic("broken") }, func(err error) bool { var p *handlers.PanicError; return errors.As(err, &p) }},
 		"error":  {func() error { return broken }, func(err error) bool { return errors.Is(err, broken) }},
-		"poison": {func() error { return handlers.Poison("x", nil) }, func(err error) bool { return handlers.Judge(err).Reason == "x" }},
+		"poison": {func() error { return handlers.Poison("x", nil) }, func(err error) bool { return verdict.Judge(err).Reason == "x" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -218,7 +220,7 @@ func TestUndeclaredEmissionIsPoison(t *testing.T) {
 	handlers.Decide(w.Registry, w.Accounts, Add.Subject, Account.Add, Refused{})
 	worldtest.Send(w.World, Add{To: "ada", Amount: 5})
 	err := w.one(t.Context(), "accounts")
-	if v := handlers.Judge(err); v.Action != handlers.ToPoison || v.Reason != "undeclared emission" {
+	if v := verdict.Judge(err); v.Action != verdict.ToPoison || v.Reason != "undeclared emission" {
 		t.Errorf("got error %v, want poison", err)
 	}
 	if got := w.Balance("ada"); got != 0 {
@@ -309,7 +311,7 @@ func TestMiddlewareEffect(t *testing.T) {
 	if got := w.Balance("ada"); got != 5 {
 		t.Errorf("got balance %d, want what was not refused", got)
 	}
-	if err := w.one(t.Context(), "audits"); handlers.Judge(err).Action != handlers.HandBack {
+	if err := w.one(t.Context(), "audits"); verdict.Judge(err).Action != verdict.HandBack {
 		t.Errorf("react: got error %v, want it turned into later", err)
 	}
 	if got != "from the middleware" {
@@ -352,7 +354,7 @@ func TestTimeout(t *testing.T) {
 		if got, want := time.Since(began), 10*time.Second; got != want {
 			t.Errorf("ended after %v, want %v", got, want)
 		}
-		if !errors.Is(err, context.DeadlineExceeded) || handlers.Judge(err).Action != handlers.TryAgain {
+		if !errors.Is(err, context.DeadlineExceeded) || verdict.Judge(err).Action != verdict.TryAgain {
 			t.Errorf("got error %v, want the deadline and another attempt", err)
 		}
 		if cause == nil || !strings.Contains(cause.Error(), "10s") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
@@ -23,14 +24,14 @@ type Step struct {
 // Kind depends on the plan.
 func (s Step) Kind() channel.Kind { return channel.Kind("test.step." + s.Plan) }
 
-func kind(plan string) wire.Inside { return wire.Inside{Kind: Step{Plan: plan}.Kind(), Command: true} }
+func kind(plan string) handling.As { return handling.As{Kind: Step{Plan: plan}.Kind()} }
 
 // newSteps is a world with two kinds of steps, each in a queue of its own.
 func newSteps(t *testing.T, cfg handlers.Config) *world {
 	t.Helper()
 	w := &world{t: t, log: worldtest.NewLog(), claims: map[*handlers.Delivery]storage.Claim{}}
-	w.World = worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), cfg, channel.Together(wire.Inside{},
-		channel.Routed(kind("a"), Step{Plan: "a"}, "steps-a"), channel.Routed(kind("b"), Step{Plan: "b"}, "steps-b")))
+	w.World = worldtest.NewBare(t, worldtest.OpenStore(t, worldtest.Virtual), cfg, wire.Together(
+		wire.Routed(Step{Plan: "a"}, "steps-a"), wire.Routed(Step{Plan: "b"}, "steps-b")))
 	return w
 }
 
@@ -40,7 +41,7 @@ func TestKindOfAValue(t *testing.T) {
 	w := newSteps(t, handlers.Config{})
 	counts := values.New(w.Channels, "counts", values.Config[int]{})
 	for plan, n := range map[string]int{"a": 1, "b": 10} {
-		handlers.Fold(kind(plan), w.Registry, "count "+plan, "steps-"+plan, counts, anyKey(func(s Step) string { return s.To }),
+		handling.Fold(w.Registry.Inside(), kind(plan), "count "+plan, "steps-"+plan, counts, anyKey(func(s Step) string { return s.To }),
 			func(v int, e *channel.Envelope, m Step) (int, []channel.Message, error) {
 				if m.Kind() != e.Kind {
 					return v, nil, errors.New("another kind's message")
@@ -61,7 +62,7 @@ func TestKindOfAValue(t *testing.T) {
 			t.Errorf("%s: got %v, %v; want %d", key, got.Value, err, want)
 		}
 	}
-	about := w.Registry.About()
+	about := w.Registry.Inside().Handlers.About()
 	if len(about) != 2 || about[0].Kind != "test.step.a" || about[1].Kind != "test.step.b" {
 		t.Errorf("got %+v, want the two kinds", about)
 	}
@@ -82,7 +83,7 @@ func TestFoldIgnoresMessagesOfOthers(t *testing.T) {
 	for name, cfg := range map[string]handlers.Config{"plain": {}, "middleware": {Middleware: []handlers.Middleware{middleware}}} {
 		w := newSteps(t, cfg)
 		counts := values.New(w.Channels, "counts", values.Config[int]{})
-		handlers.Fold(kind("a"), w.Registry, "count", "steps-a", counts, func(_ *channel.Envelope, m Step) (string, bool) {
+		handling.Fold(w.Registry.Inside(), kind("a"), "count", "steps-a", counts, func(_ *channel.Envelope, m Step) (string, bool) {
 			return m.To, !strings.HasPrefix(m.To, "!")
 		}, func(v int, _ *channel.Envelope, _ Step) (int, []channel.Message, error) { return v + 1, nil, nil })
 		if err := w.Registry.Err(); err != nil {
@@ -105,7 +106,7 @@ func TestFoldIgnoresMessagesOfOthers(t *testing.T) {
 		worldtest.Want(t, name+": messages left", worldtest.Queued(t, w.Store, "steps-a"), 0)
 		for key, want := range map[string]bool{"!no": false, "yes": true} {
 			e := worldtest.Envelope(channel.NewID(), Step{"a", key})
-			if got, ok, err := w.Registry.About()[0].Key(&e); err != nil || ok != want || ok && got != key {
+			if got, ok, err := w.Registry.Inside().Handlers.About()[0].Key(&e); err != nil || ok != want || ok && got != key {
 				t.Errorf("%s: key %s: got %q, %v, %v; want %v", name, key, got, ok, err, want)
 			}
 		}
@@ -123,9 +124,9 @@ func TestAboutUnrecordedMessages(t *testing.T) {
 		}
 		return e.ID == "known"
 	}})
-	handlers.Fold(kind("a"), w.Registry, "count", "steps-a", counts, anyKey(func(m Step) string { return m.To }),
+	handling.Fold(w.Registry.Inside(), kind("a"), "count", "steps-a", counts, anyKey(func(m Step) string { return m.To }),
 		func(v int, _ *channel.Envelope, _ Step) (int, []channel.Message, error) { return v + 1, nil, nil })
 	for id, want := range map[string]bool{"known": true, "other": false, "panics": true} {
-		worldtest.Want(t, id, w.Registry.About()[0].Unrecorded(&channel.Envelope{ID: id}), want)
+		worldtest.Want(t, id, w.Registry.Inside().Handlers.About()[0].Unrecorded(&channel.Envelope{ID: id}), want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -113,14 +114,14 @@ func TestCommandIsAsSentWhenDecidedAgain(t *testing.T) {
 	}
 	var ds []*handlers.Delivery
 	for _, body := range []string{`{"tags":{"n":1}}`, `{}`, `{"fail":true}`} {
-		d, err := h.Resolve("tags", envelope(channel.NewID(), "test.tag.v1", body))
+		d, err := h.Inside().Handlers.Resolve("tags", envelope(channel.NewID(), "test.tag.v1", body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ds = append(ds, d)
 	}
 	g, _ := ds[0].Group()
-	outs := handlers.Handle(t.Context(), g, ds, nil)
+	outs := handling.Handle(t.Context(), g, ds, nil)
 	if outs[0].Err != nil || outs[1].Err != nil || outs[2].Err == nil {
 		t.Errorf("got outcomes %v, want an error for the last alone", outs)
 	}

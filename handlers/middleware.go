@@ -1,6 +1,20 @@
 package handlers
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/millrace-go/millrace/internal/handling"
+)
+
+// A Delivery is one message on its way through its handler, as middleware sees it. It is a struct:
+//
+//	Envelope *channel.Envelope // has its data
+//	Message  any               // decoded, upgraded
+//	Queue    string
+//	Handler  *Handler // its methods are Name and Kind
+type Delivery = handling.Delivery
 
 // Next handles a delivery: a handler, or a middleware around one.
 type Next func(ctx context.Context, d *Delivery) error
@@ -28,16 +42,26 @@ type Next func(ctx context.Context, d *Delivery) error
 //   - A middleware doesn't change the Delivery.
 type Middleware func(Next) Next
 
-// wrap puts the middleware around the innermost function of a handler, once for each handler.
-func (r *Registry) wrap(name string, inner Next) Next {
-	next := inner
-	for i := len(r.cfg.Middleware) - 1; i >= 0; i-- {
-		if r.cfg.Middleware[i] == nil {
-			continue // NewRegistry has reported it
-		}
-		if next = r.cfg.Middleware[i](next); next == nil {
-			r.fault("%s: Middleware %d of %d returned nil", name, i+1, len(r.cfg.Middleware))
+// wrap returns what puts middleware around the innermost function of a handler; nil without middleware.
+func wrap(all []Middleware, faults *handling.Faults) func(name string, inner func(context.Context, *Delivery) error) func(context.Context, *Delivery) error {
+	for i, m := range all {
+		if m == nil {
+			faults.Add(fmt.Errorf("Middleware %d of %d is nil", i+1, len(all)))
 		}
 	}
-	return next
+	if len(all) == 0 {
+		return nil
+	}
+	return func(name string, inner func(context.Context, *Delivery) error) func(context.Context, *Delivery) error {
+		next := Next(inner)
+		for i, m := range slices.Backward(all) {
+			if m == nil {
+				continue
+			}
+			if next = m(next); next == nil {
+				faults.Add(fmt.Errorf("%s: Middleware %d of %d returned nil", name, i+1, len(all)))
+			}
+		}
+		return next
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -184,7 +185,7 @@ func TestNextReturnsTheFinalResult(t *testing.T) {
 			return err
 		}))
 		errs := decideAll(w, 1, 2)
-		if handlers.Judge(errs[1]).Action != handlers.Unavailable || handlers.Judge(errs[2]).Action != handlers.Unavailable {
+		if verdict.Judge(errs[1]).Action != verdict.Unavailable || verdict.Judge(errs[2]).Action != verdict.Unavailable {
 			t.Errorf("got errors %v, want that the store is unavailable", errs)
 		}
 		down = false
@@ -354,7 +355,7 @@ func TestMiddlewareFailsAlone(t *testing.T) {
 					}
 					for _, n := range []int{101, 102} {
 						_, panics := errs[n].(*handlers.PanicError)
-						hang, hangs := errs[n].(*handlers.HangError)
+						hang, hangs := errs[n].(*verdict.HangError)
 						if hangs != (name == "hangs") || !panics && !hangs {
 							t.Errorf("command %d: got error %v", n, errs[n])
 						}
@@ -396,7 +397,7 @@ func TestFoldFailsWithinMiddleware(t *testing.T) {
 				}, around(func(ctx context.Context, amount int, next func(context.Context) error) error {
 					err := next(ctx)
 					var p *handlers.PanicError
-					var h *handlers.HangError
+					var h *verdict.HangError
 					seen.add(amount, fmt.Sprint(errors.As(err, &p), errors.As(err, &h)))
 					if h != nil {
 						return errors.New("something else")
@@ -406,7 +407,7 @@ func TestFoldFailsWithinMiddleware(t *testing.T) {
 				errs := decideAll(w, 1, 13)
 				if name == "hangs" {
 					seen.want(t, 13, "false true")
-					if _, hangs := errs[13].(*handlers.HangError); !hangs || handlers.Judge(errs[1]).Action != handlers.HandBack {
+					if _, hangs := errs[13].(*verdict.HangError); !hangs || verdict.Judge(errs[1]).Action != verdict.HandBack {
 						t.Errorf("got errors %v; want that 13 hangs, and 1 is handed back", errs)
 					}
 					return

@@ -16,8 +16,8 @@ func TestOptional(t *testing.T) {
 	handlers.React(w.Registry, "audits", func(context.Context, Added) error { return nil })
 	w.Project()
 	handlers.Optional(w.Registry, worldtest.Audits, 2)
-	worldtest.Want(t, "level", handlers.OptionalFrom(w.Registry, worldtest.Audits), 2)
-	worldtest.Want(t, "level of another queue", handlers.OptionalFrom(w.Registry, worldtest.Totals), 0)
+	worldtest.Want(t, "level", w.Registry.Inside().Optional[worldtest.Audits], 2)
+	worldtest.Want(t, "level of another queue", w.Registry.Inside().Optional[worldtest.Totals], 0)
 	if err := w.Registry.Err(); err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/wire"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -36,7 +36,7 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, handlers.Config{})
 				things := values.New(w.Channels, "things", values.Config[map[string]any]{Initial: func(string) map[string]any { return map[string]any{} }})
-				handlers.Fold(wire.Inside{}, w.Registry, "fold things", "accounts", things, anyKey(Add.Subject), func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
+				handling.Fold(w.Registry.Inside(), handling.As{}, "fold things", "accounts", things, anyKey(Add.Subject), func(v map[string]any, _ *channel.Envelope, m Add) (map[string]any, []channel.Message, error) {
 					v[fmt.Sprint(m.Amount)] = true
 					switch {
 					case fail == nil && m.Amount == (bad+1)%4:
@@ -60,9 +60,9 @@ func TestAFoldInPartsEndsTheRightDeliveries(t *testing.T) {
 				}
 				ds := w.receive("accounts")
 				g, _ := ds[0].Group()
-				for i, o := range handlers.Handle(t.Context(), g, ds, w.commit(ds)) {
+				for i, o := range handling.Handle(t.Context(), g, ds, w.commit(ds)) {
 					amount := ds[i].Message.(Add).Amount
-					if failed := o.Err != nil; failed != failing[amount] || (o.Ended == handlers.Deleted) == failed {
+					if failed := o.Err != nil; failed != failing[amount] || (o.Ended == handling.Deleted) == failed {
 						t.Errorf("message %d: got outcome %+v; want failed %v", amount, o, failing[amount])
 					}
 					if err := w.Store.Queue("accounts").Delete(t.Context(), []storage.Receipt{w.claims[ds[i]].Receipt}); (err == nil) != failing[amount] {
@@ -108,14 +108,14 @@ func TestPartsOfAFoldKeepTheirOutcomes(t *testing.T) {
 				slices.SortFunc(ds, func(a, b *handlers.Delivery) int { return a.Message.(Add).Amount - b.Message.(Add).Amount })
 				g, _ := ds[0].Group()
 				commit := w.commit(ds)
-				outs := handlers.Handle(t.Context(), g, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+				outs := handling.Handle(t.Context(), g, ds, func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handling.Ended, error) {
 					if len(ends) > 1 {
 						return "", nil, storage.ErrTooLarge
 					}
 					return commit(ctx, work, ends)
 				})
 				for i, o := range outs {
-					if want := (handlers.Outcome{Ended: handlers.Deleted}); i < 4 && o != want || i == 4 && o.Err == nil {
+					if want := (handling.Outcome{Ended: handling.Deleted}); i < 4 && o != want || i == 4 && o.Err == nil {
 						t.Errorf("message %d: got outcome %+v, want that all but the last are deleted", i, o)
 					}
 				}

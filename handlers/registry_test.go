@@ -10,6 +10,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -46,7 +49,7 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	}
 	var got []string
 	for _, q := range w.Registry.Queues() {
-		for _, h := range w.Registry.Handlers(q) {
+		for _, h := range w.Registry.Inside().Handlers.Of(q) {
 			got = append(got, q+": "+h.Name()+" "+string(h.Kind()))
 		}
 	}
@@ -57,8 +60,11 @@ func TestRegistryWithoutFaults(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("handlers: got %q, want %q", got, want)
 	}
-	if len(w.Registry.Handlers("nowhere")) != 0 {
+	if len(w.Registry.Kinds("nowhere")) != 0 {
 		t.Error("a queue without handlers has handlers")
+	}
+	if got, want := w.Registry.Kinds("audits"), []channel.Kind{"test.added.v1", "test.refused.v1"}; !slices.Equal(got, want) {
+		t.Errorf("kinds of audits: got %q, want %q", got, want)
 	}
 	if w.Registry.Channels() != w.Channels {
 		t.Error("not the channels that it was made with")
@@ -150,7 +156,7 @@ func TestResolve(t *testing.T) {
 	w.Decide()
 	handlers.React(w.Registry, "audits", nothing[Added])
 	e := envelope("1", "test.add.v1", `{"to":"ada","amount":3,"unknown":[]}`)
-	d, err := w.Registry.Resolve("accounts", e)
+	d, err := w.Registry.Inside().Handlers.Resolve("accounts", e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,13 +168,13 @@ func TestResolve(t *testing.T) {
 		e           *channel.Envelope
 		want        error
 	}{
-		{"unknown kind", "accounts", envelope("1", "test.add.v2", `{}`), channel.ErrUnknownKind},
-		{"kind of another queue", "accounts", envelope("1", "test.added.v1", `{}`), channel.ErrUnknownKind},
-		{"unknown queue", "nowhere", envelope("1", "test.add.v1", `{}`), channel.ErrUnknownKind},
+		{"unknown kind", "accounts", envelope("1", "test.add.v2", `{}`), wire.ErrUnknownKind},
+		{"kind of another queue", "accounts", envelope("1", "test.added.v1", `{}`), wire.ErrUnknownKind},
+		{"unknown queue", "nowhere", envelope("1", "test.add.v1", `{}`), wire.ErrUnknownKind},
 		{"bad body", "accounts", envelope("1", "test.add.v1", `{"amount":"x"}`), channel.ErrBody},
 		{"no body", "accounts", envelope("1", "test.add.v1", ``), channel.ErrBody},
 	} {
-		if d, err := w.Registry.Resolve(test.queue, test.e); !errors.Is(err, test.want) || d != nil {
+		if d, err := w.Registry.Inside().Handlers.Resolve(test.queue, test.e); !errors.Is(err, test.want) || d != nil {
 			t.Errorf("%s: got %v and error %v, want %v", test.name, d, err, test.want)
 		}
 	}
@@ -179,11 +185,11 @@ func TestGroup(t *testing.T) {
 	w := newWorld(t, handlers.Config{})
 	w.Decide()
 	handlers.React(w.Registry, "audits", nothing[Added])
-	group := func(queue string, kind channel.Kind, to string) (handlers.Group, bool, error) {
+	group := func(queue string, kind channel.Kind, to string) (handling.Group, bool, error) {
 		t.Helper()
-		d, err := w.Registry.Resolve(queue, envelope("1", kind, `{"to":"`+to+`"}`))
+		d, err := w.Registry.Inside().Handlers.Resolve(queue, envelope("1", kind, `{"to":"`+to+`"}`))
 		if err != nil {
-			return handlers.Group{}, false, err
+			return handling.Group{}, false, err
 		}
 		g, ok := d.Group()
 		return g, ok, nil
@@ -203,7 +209,7 @@ func TestGroup(t *testing.T) {
 	}
 	for _, key := range []string{"", `\u0000`, strings.Repeat("a", 257)} {
 		_, ok, err := group("accounts", "test.add.v1", key)
-		if v := handlers.Judge(err); ok || v.Action != handlers.ToPoison || v.Reason != handlers.ReasonBadKey {
+		if v := verdict.Judge(err); ok || v.Action != verdict.ToPoison || v.Reason != handlers.ReasonBadKey {
 			t.Errorf("key %.10q: got %v, error %v; want poison", key, ok, err)
 		}
 	}
@@ -216,10 +222,10 @@ func TestPanicsBeforeTheHandler(t *testing.T) {
 	handlers.Decide(w.Registry, w.Accounts, func(Add) string { panic("no key") }, Account.Add, Added{}, Refused{})
 	handlers.Upgrade(w.Registry, func(oldAdd) Add { panic("no upgrade") })
 	var p *handlers.PanicError
-	if d, err := w.Registry.Resolve("accounts", envelope("1", "test.add.v1", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no key" || len(p.Stack) == 0 {
+	if d, err := w.Registry.Inside().Handlers.Resolve("accounts", envelope("1", "test.add.v1", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no key" || len(p.Stack) == 0 {
 		t.Errorf("key: got %v, error %v; want a panic with its stack", d, err)
 	}
-	if d, err := w.Registry.Resolve("accounts", envelope("1", "test.add.v0", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no upgrade" || len(p.Stack) == 0 {
+	if d, err := w.Registry.Inside().Handlers.Resolve("accounts", envelope("1", "test.add.v0", `{}`)); d != nil || !errors.As(err, &p) || p.Text != "panic: no upgrade" || len(p.Stack) == 0 {
 		t.Errorf("upgrade: got %v, error %v; want a panic with its stack", d, err)
 	}
 }
@@ -241,11 +247,11 @@ func TestRollingUpgrade(t *testing.T) {
 	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	before, err := w.Registry.Resolve("accounts", envelope("old", "test.add.v0", `{"account":"ada","cents":500}`))
+	before, err := w.Registry.Inside().Handlers.Resolve("accounts", envelope("old", "test.add.v0", `{"account":"ada","cents":500}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := w.Registry.Resolve("accounts", envelope("new", "test.add.v1", `{"to":"ada","amount":2}`))
+	now, err := w.Registry.Inside().Handlers.Resolve("accounts", envelope("new", "test.add.v1", `{"to":"ada","amount":2}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +260,7 @@ func TestRollingUpgrade(t *testing.T) {
 	if a != b {
 		t.Fatal("old and new messages for one document are two groups")
 	}
-	for i, o := range handlers.Handle(t.Context(), a, []*handlers.Delivery{before, now}, nil) {
+	for i, o := range handling.Handle(t.Context(), a, []*handlers.Delivery{before, now}, nil) {
 		if o.Err != nil {
 			t.Fatalf("message %d: %v", i, o.Err)
 		}
@@ -263,7 +269,7 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("got balance %d, want %d", got, want)
 	}
 	// A worker of the older version doesn't know the new kind, and reports that.
-	if _, err := w.Registry.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); handlers.Judge(err).Action != handlers.UnknownKind {
+	if _, err := w.Registry.Inside().Handlers.Resolve("accounts", envelope("newer", "test.add.v2", `{}`)); verdict.Judge(err).Action != verdict.UnknownKind {
 		t.Errorf("a newer kind: got error %v, want one that hands it back", err)
 	}
 }
@@ -273,7 +279,7 @@ func TestTurnsFaults(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
 	handlers.OneAtATime[Mail](w.Registry, "mails", nil, nil)
-	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{Patience: time.Second, TTL: time.Hour})
+	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{Patience: time.Second})
 	handlers.Turns(w.Registry, "mails", handlers.TurnConfig{})
 	handlers.Turns(w.Registry, "totals", handlers.TurnConfig{})
 	handlers.ReactInOrder(w.Registry, "audits", nothing[Added])
@@ -283,7 +289,7 @@ func TestTurnsFaults(t *testing.T) {
 	}
 	for _, want := range []string{
 		"in turn mails: the function for the key of test.mail.v1 is nil", "in turn mails: the reaction to test.mail.v1 is nil",
-		`turns of "mails": Patience is 1s`, `turns of "mails": invalid argument: TTL is 1h0m0s`, `turns of "mails": said twice`,
+		`turns of "mails": Patience is 1s`, `turns of "mails": said twice`,
 		`turns of "totals": the queue has no handler by OneAtATime`, `add channel.InOrder("audits")`,
 		"in order audits: the routes take test.refused.v1 to it",
 	} {
@@ -292,7 +298,7 @@ func TestTurnsFaults(t *testing.T) {
 		}
 	}
 	about := map[string]bool{}
-	for _, x := range w.Registry.About() {
+	for _, x := range w.Registry.Inside().Handlers.About() {
 		about[x.Queue] = x.Turns
 	}
 	if !about["mails"] || !about["audits"] {

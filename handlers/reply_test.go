@@ -12,6 +12,8 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/tracing/tracingtest"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -35,8 +37,8 @@ func TestReplyIsOneUnitOfWork(t *testing.T) {
 		worldtest.Send(w.World, Added{To: "ada"})
 		d := w.receive("audits")[0]
 		before := len(calls.Ops())
-		got := handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}, w.commit([]*handlers.Delivery{d}))[0]
-		worldtest.Want(t, "outcome", got, handlers.Outcome{Ended: handlers.Deleted})
+		got := handling.Handle(t.Context(), handling.Group{}, []*handlers.Delivery{d}, w.commit([]*handlers.Delivery{d}))[0]
+		worldtest.Want(t, "outcome", got, handling.Outcome{Ended: handling.Deleted})
 		want := "commit"
 		if !s.Atomic() {
 			want = "send delete"
@@ -70,11 +72,11 @@ func TestReplyRepeatsItsIDs(t *testing.T) {
 		if i == 2 {
 			e.Data = []byte(`{"to":"ada","note":"by Send"}`)
 		}
-		d, err := w.Registry.Resolve("audits", &e)
+		d, err := w.Registry.Inside().Handlers.Resolve("audits", &e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		worldtest.Want(t, "outcome without a commit", handlers.Handle(t.Context(), handlers.Group{}, []*handlers.Delivery{d}, nil)[0], handlers.Outcome{})
+		worldtest.Want(t, "outcome without a commit", handling.Handle(t.Context(), handling.Group{}, []*handlers.Delivery{d}, nil)[0], handling.Outcome{})
 		for _, m := range worldtest.Take(t, w.Store, "mails") {
 			ids[i] += m.ID + " "
 		}
@@ -94,8 +96,8 @@ func TestReplyWithAStaleReceipt(t *testing.T) {
 		late := w.receive("audits")
 		time.Sleep(2 * time.Minute)
 		again := w.receive("audits")
-		got := handlers.Handle(t.Context(), handlers.Group{}, late, w.commit(late))[0]
-		worldtest.Want(t, "outcome", got, handlers.Outcome{Ended: handlers.Stale})
+		got := handling.Handle(t.Context(), handling.Group{}, late, w.commit(late))[0]
+		worldtest.Want(t, "outcome", got, handling.Outcome{Ended: handling.Stale})
 		worldtest.Want(t, "messages left", worldtest.Queued(t, s, "audits"), 1)
 		worldtest.WantErr(t, w.handle(t.Context(), again...)[again[0]], nil)
 		worldtest.Want(t, "distinct mails", len(idsOf(worldtest.Take(t, s, "mails"))), 1)
@@ -171,20 +173,20 @@ func TestReplyFaults(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		messages []channel.Message
-		action   handlers.Action
+		action   verdict.Action
 	}{
-		"undeclared":   {[]channel.Message{Mail{To: "a"}, Refused{}}, handlers.ToPoison},
-		"nil":          {[]channel.Message{Mail{To: "a"}, nil}, handlers.ToPoison},
-		"not UTF-8":    {[]channel.Message{Mail{To: "a"}, Mail{To: "\xff"}}, handlers.TryAgain},
-		"too far off":  {[]channel.Message{Mail{To: "a"}, channel.After(11*365*24*time.Hour, Mail{})}, handlers.ToPoison},
-		"over the top": {[]channel.Message{Mail{To: "a"}, Mail{To: strings.Repeat("a", channel.MaxData)}}, handlers.TryAgain},
+		"undeclared":   {[]channel.Message{Mail{To: "a"}, Refused{}}, verdict.ToPoison},
+		"nil":          {[]channel.Message{Mail{To: "a"}, nil}, verdict.ToPoison},
+		"not UTF-8":    {[]channel.Message{Mail{To: "a"}, Mail{To: "\xff"}}, verdict.TryAgain},
+		"too far off":  {[]channel.Message{Mail{To: "a"}, channel.After(11*365*24*time.Hour, Mail{})}, verdict.ToPoison},
+		"over the top": {[]channel.Message{Mail{To: "a"}, Mail{To: strings.Repeat("a", channel.MaxData)}}, verdict.TryAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, handlers.Config{})
 			handlers.Reply(w.Registry, "audits", func(context.Context, Added) ([]channel.Message, error) { return test.messages, nil }, Mail{})
 			worldtest.Send(w.World, Added{To: "ada"})
-			v := handlers.Judge(w.one(t.Context(), "audits"))
+			v := verdict.Judge(w.one(t.Context(), "audits"))
 			worldtest.Want(t, "action", v.Action, test.action)
 			worldtest.Want(t, "an attempt is spent", v.Spent, true)
 			worldtest.Want(t, "mails", len(worldtest.Take(t, w.Store, "mails")), 0)
@@ -208,7 +210,7 @@ func TestReplyWhileTheStoreFails(t *testing.T) {
 		worldtest.Send(w.World, Added{To: "ada"})
 		ds := w.receive("audits")
 		down = true
-		worldtest.Want(t, "action", handlers.Judge(w.handle(t.Context(), ds...)[ds[0]]).Action, handlers.Unavailable)
+		worldtest.Want(t, "action", verdict.Judge(w.handle(t.Context(), ds...)[ds[0]]).Action, verdict.Unavailable)
 		down = false
 		worldtest.Want(t, "messages left", worldtest.Queued(t, s, "audits"), 1)
 	})
@@ -224,7 +226,7 @@ func TestReplyAfterAHang(t *testing.T) {
 			return thank(ctx, e)
 		}, Mail{})
 		worldtest.Send(w.World, Added{To: "ada"})
-		hang := (*handlers.HangError)(nil)
+		hang := (*verdict.HangError)(nil)
 		if err := w.one(t.Context(), "audits"); !errors.As(err, &hang) {
 			t.Fatalf("got error %v, want a hang", err)
 		}
@@ -233,7 +235,7 @@ func TestReplyAfterAHang(t *testing.T) {
 	})
 }
 
-// The registry reports what is wrong with a reply, and ReplyAs takes a kind of its own and needs no declaration.
+// The registry reports what is wrong with a reply, and handling.Reply takes a kind of its own and needs no declaration.
 func TestReplyIsRegistered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, handlers.Config{})
@@ -245,7 +247,7 @@ func TestReplyIsRegistered(t *testing.T) {
 		}
 	}
 	s := newSteps(t, handlers.Config{})
-	handlers.ReplyAs(kind("a"), s.Registry, "go on", "steps-a", func(_ context.Context, e *channel.Envelope, m Step) ([]channel.Message, error) {
+	handling.Reply(s.Registry.Inside(), kind("a"), "go on", "steps-a", func(_ context.Context, e *channel.Envelope, m Step) ([]channel.Message, error) {
 		return []channel.Message{wire.Wrapped{Message: Step{"b", m.To}, ReplyTo: e.ID}}, nil
 	})
 	if err := s.Registry.Err(); err != nil {
@@ -301,33 +303,33 @@ func TestReplyInTraces(t *testing.T) {
 	spans.One("commit audits")
 }
 
-// OnPoisonAs takes the messages of one kind, where their type has several.
-func TestOnPoisonAs(t *testing.T) {
+// handling.OnPoison takes the messages of one kind, where their type has several.
+func TestOnPoisonOfOneKind(t *testing.T) {
 	t.Parallel()
 	w := newSteps(t, handlers.Config{})
 	counts := values.New(w.Channels, "counts", values.Config[int]{})
 	for _, plan := range []string{"a", "b"} {
-		handlers.Fold(kind(plan), w.Registry, "count "+plan, "steps-"+plan, counts, anyKey(func(s Step) string { return s.To }),
+		handling.Fold(w.Registry.Inside(), kind(plan), "count "+plan, "steps-"+plan, counts, anyKey(func(s Step) string { return s.To }),
 			func(v int, _ *channel.Envelope, _ Step) (int, []channel.Message, error) { return v, nil, nil })
 	}
-	handlers.OnPoisonAs(kind("a"), w.Registry, "steps-a", func(_ *channel.Envelope, m Step, why handlers.Poisoned) []channel.Message {
+	handling.OnPoison(w.Registry.Inside(), kind("a"), "steps-a", func(_ *channel.Envelope, m Step, why handlers.Poisoned) ([]channel.Message, error) {
 		if m.To == "nobody" {
-			return []channel.Message{nil}
+			return []channel.Message{nil}, nil
 		}
-		return []channel.Message{Step{"b", m.To + " " + why.Reason}}
+		return []channel.Message{Step{"b", m.To + " " + why.Reason}}, nil
 	})
 	if err := w.Registry.Err(); err != nil {
 		t.Fatal(err)
 	}
-	worldtest.Want(t, "compensates a", w.Registry.Compensates("steps-a", "test.step.a"), true)
-	worldtest.Want(t, "compensates b", w.Registry.Compensates("steps-b", "test.step.b"), false)
+	worldtest.Want(t, "compensates a", w.Registry.Inside().Compensations.Has("steps-a", "test.step.a"), true)
+	worldtest.Want(t, "compensates b", w.Registry.Inside().Compensations.Has("steps-b", "test.step.b"), false)
 	e := worldtest.Envelope(channel.NewID(), Step{"a", "ada"})
-	sent, err := w.Registry.Compensate(&e, handlers.Poisoned{Queue: "steps-a", Reason: "late"})
+	sent, err := w.Registry.Inside().Compensations.Make(&e, handlers.Poisoned{Queue: "steps-a", Reason: "late"})
 	if err != nil || len(sent) != 1 || sent[0].Kind != "test.step.b" || !strings.Contains(string(sent[0].Data), "ada late") {
 		t.Errorf("got %+v, %v; want one step b", sent, err)
 	}
 	e = worldtest.Envelope(channel.NewID(), Step{"a", "nobody"})
-	if _, err := w.Registry.Compensate(&e, handlers.Poisoned{Queue: "steps-a"}); err == nil || !strings.Contains(err.Error(), "nil") {
+	if _, err := w.Registry.Inside().Compensations.Make(&e, handlers.Poisoned{Queue: "steps-a"}); err == nil || !strings.Contains(err.Error(), "nil") {
 		t.Errorf("got error %v, want one about a nil message", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -72,11 +73,11 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		d, err := w.Registry.Resolve(queue, &e)
+		d, err := w.Registry.Inside().Handlers.Resolve(queue, &e)
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		d.Span = w.Channels.Tracer().Process(&e, tracing.Delivery{Queue: queue})
+		d.TraceTo(w.Channels.Tracer().Process(&e, tracing.Delivery{Queue: queue}))
 		w.claims[d] = storage.Claim{Queue: queue, Receipt: r.Receipt}
 		ds = append(ds, d)
 	}
@@ -87,15 +88,15 @@ func (w *world) receive(queue string) []*handlers.Delivery {
 func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handlers.Delivery]error {
 	w.t.Helper()
 	result := map[*handlers.Delivery]error{}
-	groups := map[handlers.Group][]*handlers.Delivery{}
-	finish := func(g handlers.Group, ds []*handlers.Delivery) {
-		outs := handlers.Handle(ctx, g, ds, w.commit(ds))
+	groups := map[handling.Group][]*handlers.Delivery{}
+	finish := func(g handling.Group, ds []*handlers.Delivery) {
+		outs := handling.Handle(ctx, g, ds, w.commit(ds))
 		if len(outs) != len(ds) {
 			w.t.Fatalf("got %d outcomes for %d deliveries", len(outs), len(ds))
 		}
 		for i, d := range ds {
 			result[d] = outs[i].Err
-			if outs[i] == (handlers.Outcome{}) {
+			if outs[i] == (handling.Outcome{}) {
 				c := w.claims[d]
 				if err := w.Store.Queue(c.Queue).Delete(context.WithoutCancel(ctx), []storage.Receipt{c.Receipt}); err != nil {
 					w.t.Fatal(err)
@@ -117,7 +118,7 @@ func (w *world) handle(ctx context.Context, ds ...*handlers.Delivery) map[*handl
 }
 
 // commit returns the Commit that deletes these messages.
-func (w *world) commit(ds []*handlers.Delivery) handlers.Commit {
+func (w *world) commit(ds []*handlers.Delivery) handling.Commit {
 	claims := make([]storage.Claim, len(ds))
 	for i, d := range ds {
 		claims[i] = w.claims[d]

@@ -51,7 +51,7 @@ func (s *service) checkBounds() error {
 	}
 	var faults []error
 	for _, b := range s.Raise.Bounds {
-		from, level := handlers.OptionalFrom(s.registry, b.Queue), cmp.Or(b.Level, 1)
+		from, level := s.registry.Inside().Optional[b.Queue], cmp.Or(b.Level, 1)
 		if from > 0 && from <= level {
 			faults = append(faults, fmt.Errorf("host: Program.Raise: %w: a bound of queue %s raises the level to %d, and the queue is optional from level %d on: it would wait at that level, and never get shorter; give the bound to another queue, or see that its level is below that of handlers.Optional", storage.ErrInvalid, storage.Quote(b.Queue), level, from))
 		}
@@ -62,7 +62,7 @@ func (s *service) checkBounds() error {
 // waitsFrom returns a function that returns the level from which a queue waits, if it waits now, and 0 otherwise.
 func (a *App) waitsFrom(registry *handlers.Registry) func(queue string) int {
 	return func(queue string) int {
-		if from := handlers.OptionalFrom(registry, queue); from > 0 && a.Level.Off(from) {
+		if from := registry.Inside().Optional[queue]; from > 0 && a.Level.Off(from) {
 			return from
 		}
 		return 0

@@ -199,7 +199,7 @@ func (s *scaler) look(queue string) (d demand, err error) {
 	if d.waiting, d.handled = st.Ready, st.InFlight; st.InFlight < 0 { // the store doesn't tell
 		d.handled = max(0, inHand-d.waiting) // it may have counted them among those that wait
 	}
-	if from := handlers.OptionalFrom(s.registry, queue); from > 0 && s.level.Off(from) {
+	if from := s.registry.Inside().Optional[queue]; from > 0 && s.level.Off(from) {
 		d.held = fmt.Sprintf("the queue is optional from level %d on", from)
 	}
 	if _, paused := all.paused[queue]; paused {

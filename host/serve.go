@@ -289,7 +289,7 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 	}
 	cfg := s.workerConfig(a, registry.Queues())
 	for name, q := range cfg.Queues {
-		if from := handlers.OptionalFrom(registry, name); from > 0 {
+		if from := registry.Inside().Optional[name]; from > 0 {
 			q.Limiter = worker.Limiters(q.Limiter, limiters.Level(a.Level, from))
 			cfg.Queues[name] = q
 		}

@@ -72,7 +72,7 @@ func (r *replay) targets(held map[sentKey]bool) []*target {
 		cancelled := m.cancelled > 0 && m.cancelled >= m.copies // a copy that is left must be handled
 		x := &target{sent: m, excused: held[sentKey{m.queue, m.e.ID, m.e.Content()}] || m.e.Due.After(s.ended) || cancelled}
 		e := m.e
-		d, err := r.registry.Resolve(m.queue, &e)
+		d, err := r.registry.Inside().Handlers.Resolve(m.queue, &e)
 		if err != nil {
 			if !x.excused {
 				s.fault(DecidedOnce, "%v is not in the poison queue of %s, although it can't be handled: %v", x, m.queue, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/wire"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/values"
 )
@@ -147,7 +147,7 @@ func noting(fold func(note, whistle) (note, error)) Program {
 		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[whistle]("notes")) },
 		Register: func(h *handlers.Registry) error {
 			c := values.New(h.Channels(), "notes", values.Config[note]{Idempotent: func(*channel.Envelope) bool { return true }})
-			handlers.Fold(wire.Inside{}, h, "note a whistle", "notes", c, func(*channel.Envelope, whistle) (string, bool) { return "all", true },
+			handling.Fold(h.Inside(), handling.As{}, "note a whistle", "notes", c, func(*channel.Envelope, whistle) (string, bool) { return "all", true },
 				func(v note, _ *channel.Envelope, w whistle) (note, []channel.Message, error) {
 					v, err := fold(v, w)
 					return v, nil, err

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -53,7 +54,7 @@ func newReplay(t *testing.T, s *Sim) *replay {
 	}
 	r.recorder.divide(r.registry.Channels())
 	r.clocks = map[string]bool{}
-	for _, h := range r.registry.About() {
+	for _, h := range r.registry.Inside().Handlers.About() {
 		r.clocks[h.Collection] = r.clocks[h.Collection] || h.Clock
 	}
 	return r
@@ -62,7 +63,7 @@ func newReplay(t *testing.T, s *Sim) *replay {
 // apply folds one message.
 func (r *replay) apply(x *target) error {
 	e := x.e
-	d, err := r.registry.Resolve(x.queue, &e)
+	d, err := r.registry.Inside().Handlers.Resolve(x.queue, &e)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (r *replay) apply(x *target) error {
 	if !ok {
 		return errors.New("it has another handler now")
 	}
-	return handlers.Handle(context.WithoutCancel(r.t.Context()), g, []*handlers.Delivery{d}, nil)[0].Err
+	return handling.Handle(context.WithoutCancel(r.t.Context()), g, []*handling.Delivery{d}, nil)[0].Err
 }
 
 // decide repeats all decisions, for each value object in the order in which the run made them.

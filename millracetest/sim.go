@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/faulttest"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
@@ -96,7 +97,7 @@ func (s *Sim) Start(p Program) {
 	}
 	s.recorder.divide(h.Channels())
 	s.program, s.channels, s.queues, s.handled = p, h.Channels(), h.Queues(), map[handledKey]wire.Handled{}
-	for _, x := range h.About() {
+	for _, x := range h.Inside().Handlers.About() {
 		s.handled[handledKey{x.Queue, x.Kind}] = x
 	}
 	if s.web, err = p.channels(s.world.Client("web").Store); err != nil {
@@ -300,7 +301,7 @@ func (s *Sim) check() {
 		if s.broken[x.name] {
 			continue
 		}
-		if err := handlers.Contain(x.check); err != nil {
+		if err := usercode.Contain(x.check); err != nil {
 			s.broken[x.name] = true
 			s.fault(Invariant, "%s: %v", x.name, err)
 		}

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 )
 
 // target is a message with the handler that it is for.
 type target struct {
 	*sent
-	handler    *handlers.Handler
+	handler    *handling.Handler
 	collection string // that it is folded into; "" for a reaction
 	view       bool   // that collection is a view
 	recorded   bool   // a document that applies it keeps a record of that

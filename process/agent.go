@@ -13,6 +13,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/wire"
@@ -57,7 +60,7 @@ func ID(ctx context.Context) string {
 type agents struct {
 	plan      string
 	versions  map[int]*flow.Plan
-	registry  *handlers.Registry
+	registry  *handling.Registry
 	instances *values.Collection[flow.Instance]
 	goingBack *lru.Cache[struct{}] // see host
 	calls     *calls
@@ -65,7 +68,7 @@ type agents struct {
 	meters    *meters
 }
 
-func newAgents(d *definition, r *handlers.Registry, instances *values.Collection[flow.Instance], goingBack *lru.Cache[struct{}], m *meters) *agents {
+func newAgents(d *definition, r *handling.Registry, instances *values.Collection[flow.Instance], goingBack *lru.Cache[struct{}], m *meters) *agents {
 	return &agents{d.name, d.versions, r, instances, goingBack, newCalls(), teller{d.name, r}, m}
 }
 
@@ -85,17 +88,17 @@ func (a *agents) run(ctx context.Context, e *channel.Envelope, b flow.Begin) ([]
 	done, err := a.call(ctx, n, b)
 	final := done.Outcome == flow.OK || done.Outcome == flow.Refused || done.Outcome == flow.Never || done.Outcome == flow.Unknown
 	stopped := ctx.Err() == context.Canceled // the worker stops, or has lost the message
-	v := handlers.Judge(err)
-	asks := v.Action == handlers.HandBack
+	v := verdict.Judge(err)
+	asks := v.Action == verdict.HandBack
 	ended := func() bool { // the step no longer waits for the attempt, as the store tells if it can
 		s, err := a.instances.Get(ctx, b.ID, "")
 		return err == nil && !s.Value.Wants(b)
 	}
 	switch {
-	case stopped && !final, asks && ctx.Err() != nil, v.Action == handlers.Unavailable && !ended():
+	case stopped && !final, asks && ctx.Err() != nil, v.Action == verdict.Unavailable && !ended():
 		return nil, err // the message comes again
 	case asks:
-		a.registry.Logger().LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", a.plan),
+		a.registry.Logger.LogAttrs(ctx, slog.LevelInfo, "an agent asks to be called later", slog.String("plan", a.plan),
 			slog.String("instance", b.ID), slog.String("step", b.Name), slog.Duration("after", v.After), slog.String("reason", flow.Text(v.Reason, 1000)))
 		return []channel.Message{askedLater(b, cmp.Or(v.After, time.Second))}, nil
 	}
@@ -122,7 +125,7 @@ func (a *agents) call(ctx context.Context, n *flow.Node, b flow.Begin) (done flo
 	defer cancel()
 	defer a.teller.silent(ctx, b)()
 	defer a.showSlow(b).Stop()
-	err = handlers.Contain(func() (err error) {
+	err = usercode.Contain(func() (err error) {
 		done.Result, done.Effect, err = callUser(ctx, n, b)
 		return err
 	})
@@ -174,7 +177,7 @@ func (a *agents) showSlow(b flow.Begin) *time.Timer {
 	return time.AfterFunc(flow.ShowAfter, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), flow.ShowAfter)
 		defer cancel()
-		_ = a.registry.Channels().Send(ctx, flow.Record{Plan: a.plan, ID: flow.TopID(b.ID)}) // else the next record shows it
+		_ = a.registry.Channels.Send(ctx, flow.Record{Plan: a.plan, ID: flow.TopID(b.ID)}) // else the next record shows it
 	})
 }
 
@@ -212,7 +215,7 @@ func judge(done *flow.Done, err error) {
 	)
 	done.Outcome = flow.Failed
 	switch {
-	case handlers.Judge(err).OutcomeUnknown():
+	case verdict.Judge(err).OutcomeUnknown():
 		done.Outcome = flow.Unknown
 	case errors.As(err, &refused):
 		done.Outcome = flow.Refused

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
@@ -64,7 +64,7 @@ func (c *calls) keep(id string, m flow.Done) {
 // teller sends the words of calls for which nobody may wait any more.
 type teller struct {
 	plan     string
-	registry *handlers.Registry
+	registry *handling.Registry
 }
 
 // say sends the word of a call, under the context that the call had. While the store is away, it goes on trying, also
@@ -74,7 +74,7 @@ func (t teller) say(ctx context.Context, m flow.Done) error {
 	if !ok {
 		return errors.New("process: an agent outside of a handler's context")
 	}
-	e, err := wire.ComposeUnder(handling, m, t.registry.Channels().Outbox().Source, time.Now())
+	e, err := wire.ComposeUnder(handling, m, t.registry.Channels.Outbox().Source, time.Now())
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (t teller) sayAgain(ctx context.Context, e channel.Envelope, wait time.Dura
 		switch err := t.send(ctx, e); {
 		case err == nil:
 		case unsendable(err) || !time.Now().Before(end):
-			t.registry.Logger().LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", t.plan),
+			t.registry.Logger.LogAttrs(ctx, slog.LevelError, "the word of an agent can't be sent, and is lost here", slog.String("plan", t.plan),
 				slog.String("instance", e.Subject), slog.Any("error", err))
 		default:
 			t.sayAgain(ctx, e, min(2*wait, wordMost), end)
@@ -124,7 +124,7 @@ func unsendable(err error) bool {
 func (t teller) send(ctx context.Context, e channel.Envelope) error {
 	ctx, cancel := context.WithTimeout(ctx, wordTime)
 	defer cancel()
-	outbox := t.registry.Channels().Outbox()
+	outbox := t.registry.Channels.Outbox()
 	packed, err := outbox.Pack(ctx, e)
 	if err != nil {
 		return err

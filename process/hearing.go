@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
@@ -116,7 +117,7 @@ func emits[C channel.Message](p *flow.Plan, h *hearing, step string, answer func
 		return
 	}
 	h.commands[kind] = &command{step, channel.Command[C](asked), answer != nil, func(r *handlers.Registry) {
-		handlers.ReplyAs(wire.Inside{}, r, "answer to "+string(kind), asked, func(_ context.Context, _ *channel.Envelope, c C) ([]channel.Message, error) {
+		handling.Reply(r.Inside(), handling.As{}, "answer to "+string(kind), asked, func(_ context.Context, _ *channel.Envelope, c C) ([]channel.Message, error) {
 			if answer == nil {
 				return nil, nil
 			}

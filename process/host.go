@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/values"
@@ -15,7 +16,7 @@ import (
 // host advances a plan's instances by their messages.
 type host struct {
 	*definition
-	registry  *handlers.Registry
+	registry  *handling.Registry
 	instances *values.Collection[flow.Instance]
 	goingBack *lru.Cache[struct{}] // instances that go back, as far as this worker has seen
 	keeper    *keeper
@@ -49,7 +50,7 @@ func (h *host) fold(id string, v flow.Instance, e *channel.Envelope, m any) (flo
 	if plan == nil {
 		return v, nil, handlers.Poison("no such part", fmt.Errorf("process: plan %s, version %d, has no part %s", h.name, number, part))
 	}
-	now := h.registry.Channels().Outbox().Now().UTC() // a message may have waited for long, and what begins now has all its time
+	now := h.registry.Channels.Outbox().Now().UTC() // a message may have waited for long, and what begins now has all its time
 	for _, t := range []time.Time{e.Time, e.Due} {
 		if t.After(now) { // by the clock of another machine
 			now = t

@@ -9,9 +9,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/lru"
-	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/process/internal/flow"
 )
 
@@ -29,26 +29,27 @@ func Register(r *handlers.Registry, name string, parts ...Part) error {
 	if err != nil {
 		d.fault("%w", err)
 	}
-	checkRoutes(d, r)
+	checkRoutes(d, r.Inside())
 	checkUpgrades(d)
 	if err := d.err(); err != nil {
 		return fmt.Errorf("process: plan %s: %w", name, err)
 	}
-	documents, goingBack := instances(r.Channels(), name), lru.New[struct{}](0, 0)
-	k := newKeeper(d, r.Channels().Store(), documents, meters)
-	h := &host{d, r, documents, goingBack, k}
-	h.register(newAgents(d, r, documents, goingBack, meters), &sweeper{k, r.Logger()})
+	in := r.Inside()
+	documents, goingBack := instances(in.Channels, name), lru.New[struct{}](0, 0)
+	k := newKeeper(d, in.Channels.Store(), documents, meters)
+	h := &host{d, in, documents, goingBack, k}
+	h.register(newAgents(d, in, documents, goingBack, meters), &sweeper{k, in.Logger})
 	return nil
 }
 
 // checkRoutes holds the plan against the routes.
-func checkRoutes(d *definition, r *handlers.Registry) {
-	routes := r.Channels().Routes()
+func checkRoutes(d *definition, r *handling.Registry) {
+	routes := r.Channels.Routes()
 	if !routes.Has(flow.KindOf(d.name, "start")) {
 		d.fault("the routes don't have it: add process.Route(%q) to them", d.name)
 		return
 	}
-	timeout := r.Timeout()
+	timeout := r.Timeout
 	for _, p := range d.versions {
 		p.Nodes(func(_ *flow.Plan, n *flow.Node) {
 			if n.By != "" && !routes.Has(flow.BeginKind(d.name, n.By)) {
@@ -73,38 +74,38 @@ func checkRoutes(d *definition, r *handlers.Registry) {
 
 // register registers the handlers of the plan's messages, and of the events that it listens to.
 func (h *host) register(a *agents, s *sweeper) {
-	x := func(m channel.Message) wire.Inside { return wire.Inside{Kind: m.Kind(), Form: "plan"} }
+	as := func(m channel.Message) handling.As { return handling.As{Kind: m.Kind(), Form: "plan"} }
 	name := "process " + h.name
-	foldInto[flow.Start](h, x(flow.Start{Plan: h.name}), name+" start", h.name, nil)
-	foldInto[flow.Done](h, x(flow.Done{Plan: h.name}), name+" done", h.name, nil)
-	handlers.OnPoisonAs(x(flow.Start{Plan: h.name}), h.registry, h.name, lostStart)
-	handlers.OnPoisonAs(x(flow.Done{Plan: h.name}), h.registry, h.name, lostDone)
-	handlers.OnPoisonAs(x(flow.Alarm{Plan: h.name}), h.registry, h.name+flow.AlarmsSuffix, lostAlarm)
-	foldInto(h, x(flow.Signal{Plan: h.name}), name+" signal", h.name, func(m *flow.Signal, from string) { m.From = from })
-	foldInto(h, x(flow.Act{Plan: h.name}), name+" act", h.name, func(m *flow.Act, from string) { m.From = from })
-	alarm, record, sweep := x(flow.Alarm{Plan: h.name}), x(flow.Record{Plan: h.name}), x(flow.Sweep{Plan: h.name})
+	foldInto[flow.Start](h, as(flow.Start{Plan: h.name}), name+" start", h.name, nil)
+	foldInto[flow.Done](h, as(flow.Done{Plan: h.name}), name+" done", h.name, nil)
+	onPoison(h, as(flow.Start{Plan: h.name}), h.name, lostStart)
+	onPoison(h, as(flow.Done{Plan: h.name}), h.name, lostDone)
+	onPoison(h, as(flow.Alarm{Plan: h.name}), h.name+flow.AlarmsSuffix, lostAlarm)
+	foldInto(h, as(flow.Signal{Plan: h.name}), name+" signal", h.name, func(m *flow.Signal, from string) { m.From = from })
+	foldInto(h, as(flow.Act{Plan: h.name}), name+" act", h.name, func(m *flow.Act, from string) { m.From = from })
+	alarm, record, sweep := as(flow.Alarm{Plan: h.name}), as(flow.Record{Plan: h.name}), as(flow.Sweep{Plan: h.name})
 	alarm.Standing, record.Standing, sweep.Standing = endsRetention, housekeeping, housekeeping
 	foldInto[flow.Alarm](h, alarm, name+" alarm", h.name+flow.AlarmsSuffix, nil)
 	for _, k := range slices.Sorted(maps.Keys(h.hear.events)) {
-		if slices.Contains(h.registry.Channels().Routes().Kinds(h.name), k) {
+		if slices.Contains(h.registry.Channels.Routes().Kinds(h.name), k) {
 			h.hear.events[k].register(h, h.hear.events[k])
 		}
 	}
-	handlers.ReplyAs(record, h.registry, name+" record", h.name+flow.RecordSuffix, h.keeper.record)
-	foldInto[flow.Fetched](h, x(flow.Fetched{Plan: h.name}), name+" fetched", h.name, nil)
-	handlers.ReplyAs(x(flow.Fetch{Plan: h.name}), h.registry, name+" fetch", h.name+flow.RecordSuffix, h.keeper.fetch)
-	handlers.ReplyAs(sweep, h.registry, name+" sweep", h.name+flow.RecordSuffix, s.sweep)
-	for _, q := range queuesOfAgents(h.definition, h.registry.Channels().Routes()) {
-		begin := x(flow.Begin{Plan: h.name, Queue: q})
+	handling.Reply(h.registry, record, name+" record", h.name+flow.RecordSuffix, h.keeper.record)
+	foldInto[flow.Fetched](h, as(flow.Fetched{Plan: h.name}), name+" fetched", h.name, nil)
+	handling.Reply(h.registry, as(flow.Fetch{Plan: h.name}), name+" fetch", h.name+flow.RecordSuffix, h.keeper.fetch)
+	handling.Reply(h.registry, sweep, name+" sweep", h.name+flow.RecordSuffix, s.sweep)
+	for _, q := range queuesOfAgents(h.definition, h.registry.Channels.Routes()) {
+		begin := as(flow.Begin{Plan: h.name, Queue: q})
 		queue := q
 		if q == "" {
 			queue = h.name + flow.AgentsSuffix
 		}
-		handlers.ReplyAs(begin, h.registry, name+" agent", queue, a.run)
-		handlers.OnPoisonAs(begin, h.registry, queue, givenUp)
+		handling.Reply(h.registry, begin, name+" agent", queue, a.run)
+		onPoison(h, begin, queue, givenUp)
 	}
-	h.registry.BeforeStart(wire.Inside{}, h.begin)
-	handlers.OnClockSet(wire.Inside{}, h.registry, h.lookAgain)
+	h.registry.Hooks.BeforeStart(h.begin)
+	h.registry.Hooks.OnClockSet(h.lookAgain)
 }
 
 // Messages that are planned ahead, and that no test of a program waits for.
@@ -135,8 +136,8 @@ type named interface {
 
 // foldInto registers the handler of a kind. from, unless it is nil, tells a message its ID: its note in the document
 // has that, and so whoever sent it finds the answer.
-func foldInto[M named](h *host, x wire.Inside, name, queue string, from func(m *M, id string)) {
-	handlers.Fold(x, h.registry, name, queue, h.instances,
+func foldInto[M named](h *host, as handling.As, name, queue string, from func(m *M, id string)) {
+	handling.Fold(h.registry, as, name, queue, h.instances,
 		func(_ *channel.Envelope, m M) (string, bool) { return m.Subject(), true },
 		func(v flow.Instance, e *channel.Envelope, m M) (flow.Instance, []channel.Message, error) {
 			if from != nil {
@@ -144,6 +145,13 @@ func foldInto[M named](h *host, x wire.Inside, name, queue string, from func(m *
 			}
 			return h.fold(m.Subject(), v, e, m)
 		})
+}
+
+// onPoison registers the compensation of the messages of a queue. It may return any message of the framework.
+func onPoison[M channel.Message](h *host, as handling.As, queue string, f func(*channel.Envelope, M, handlers.Poisoned) []channel.Message) {
+	handling.OnPoison(h.registry, as, queue, func(e *channel.Envelope, m M, why handlers.Poisoned) ([]channel.Message, error) {
+		return f(e, m, why), nil
+	})
 }
 
 // registerHeard registers the handler of an event that the plan listens to.
@@ -157,14 +165,14 @@ func registerHeard[E channel.Message](h *host, x *heard) {
 		}
 		return "", "", 0
 	}
-	handlers.OnPoisonAs(wire.Inside{}, h.registry, h.name, func(e *channel.Envelope, m E, why handlers.Poisoned) []channel.Message {
+	onPoison(h, handling.As{}, h.name, func(e *channel.Envelope, m E, why handlers.Poisoned) []channel.Message {
 		key, path, run := id(e, m)
 		if key == "" {
 			return nil
 		}
 		return lost(flow.Done{Plan: h.name, ID: key, Path: path, Run: run, Sort: x.kind}, why)
 	})
-	handlers.Fold(wire.Inside{Form: "plan"}, h.registry, "process "+h.name+" hears", h.name, h.instances,
+	handling.Fold(h.registry, handling.As{Form: "plan"}, "process "+h.name+" hears", h.name, h.instances,
 		func(e *channel.Envelope, m E) (string, bool) {
 			key, _, _ := id(e, m)
 			return key, key != ""

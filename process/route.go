@@ -15,28 +15,27 @@ import (
 // lower-case letters, digits and single hyphens, beginning with a letter.
 func Route(plan string, agents ...string) channel.Route {
 	if err := checkName(plan); err != nil {
-		return channel.Faulty(wire.Inside{}, err)
+		return wire.Faulty(err)
 	}
-	command := wire.Inside{Command: true}
 	routes := []channel.Route{
-		channel.Routed(command, flow.Start{Plan: plan}, plan),
-		channel.Routed(command, flow.Done{Plan: plan}, plan),
-		channel.Routed(command, flow.Signal{Plan: plan}, plan),
-		channel.Routed(command, flow.Act{Plan: plan}, plan),
-		channel.Routed(command, flow.Alarm{Plan: plan}, plan+flow.AlarmsSuffix),
-		channel.Routed(command, flow.Record{Plan: plan}, plan+flow.RecordSuffix),
-		channel.Routed(command, flow.Sweep{Plan: plan}, plan+flow.RecordSuffix),
-		channel.Routed(command, flow.Fetch{Plan: plan}, plan+flow.RecordSuffix),
-		channel.Routed(command, flow.Fetched{Plan: plan}, plan),
-		channel.Routed(command, flow.Begin{Plan: plan}, plan+flow.AgentsSuffix),
+		wire.Routed(flow.Start{Plan: plan}, plan),
+		wire.Routed(flow.Done{Plan: plan}, plan),
+		wire.Routed(flow.Signal{Plan: plan}, plan),
+		wire.Routed(flow.Act{Plan: plan}, plan),
+		wire.Routed(flow.Alarm{Plan: plan}, plan+flow.AlarmsSuffix),
+		wire.Routed(flow.Record{Plan: plan}, plan+flow.RecordSuffix),
+		wire.Routed(flow.Sweep{Plan: plan}, plan+flow.RecordSuffix),
+		wire.Routed(flow.Fetch{Plan: plan}, plan+flow.RecordSuffix),
+		wire.Routed(flow.Fetched{Plan: plan}, plan),
+		wire.Routed(flow.Begin{Plan: plan}, plan+flow.AgentsSuffix),
 	}
 	for i, q := range agents {
 		if slices.Contains(agents[:i], q) {
-			return channel.Faulty(wire.Inside{}, fmt.Errorf("route of the plan %s names queue %s twice", plan, q))
+			return wire.Faulty(fmt.Errorf("route of the plan %s names queue %s twice", plan, q))
 		}
-		routes = append(routes, channel.Routed(command, flow.Begin{Plan: plan, Queue: q}, q))
+		routes = append(routes, wire.Routed(flow.Begin{Plan: plan, Queue: q}, q))
 	}
-	return channel.Together(wire.Inside{}, routes...)
+	return wire.Together(routes...)
 }
 
 const maxName = 40 // leaves room for the suffixes

@@ -63,17 +63,17 @@ func (h *host) begin(ctx context.Context) error {
 	if err := h.keepVersions(ctx); err != nil {
 		return err
 	}
-	return h.registry.Channels().Send(ctx, flow.Sweep{Plan: h.name, At: time.Now().UTC().Truncate(sweepEvery)})
+	return h.registry.Channels.Send(ctx, flow.Sweep{Plan: h.name, At: time.Now().UTC().Truncate(sweepEvery)})
 }
 
 // lookAgain asks for a sweep at once, because a clock was set: alarms may be overdue by the clock that is right.
 func (h *host) lookAgain(ctx context.Context) error {
-	return h.registry.Channels().Send(ctx, flow.Sweep{Plan: h.name, At: time.Now().UTC()})
+	return h.registry.Channels.Send(ctx, flow.Sweep{Plan: h.name, At: time.Now().UTC()})
 }
 
 // keepVersions stores the structure of each version that is new, and refuses one that is another than it was.
 func (h *host) keepVersions(ctx context.Context) error {
-	rows := h.registry.Channels().Store().Table(h.name + plansSuffix)
+	rows := h.registry.Channels.Store().Table(h.name + plansSuffix)
 	for number, p := range h.versions {
 		data, err := structure{Print: p.Print, Since: time.Now().UTC(), Steps: p.Structure(), Signals: h.hear.schemas(p)}.row()
 		if err != nil {

@@ -210,7 +210,7 @@ func TestARegistrationThatComesLate(t *testing.T) {
 		l.start("v1", v1).stop()
 		w := worldtest.NewBare(t, l.store, handlers.Config{}, schedule.Route(), channel.Command[Job]("jobs"))
 		l.register(w.Registry, "v1", []plan{v1})
-		worldtest.WantErr(t, w.Registry.CheckStart(t.Context()), nil)
+		worldtest.WantErr(t, w.Registry.Inside().Hooks.CheckStart(t.Context()), nil)
 		if ds := ok(l.store.Queue("schedules").Receive(t.Context(), 32, time.Minute))(t); len(ds) == 0 {
 			t.Fatal("no registration is in the queue")
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -53,8 +54,8 @@ const (
 // command must return soon: it is given up after five seconds. If it is given up, panics, or returns a command that
 // can't be sent, that run has failed, and the schedule goes on.
 func Every[M channel.Message](h *handlers.Registry, name string, spec Spec, command func(Tick) M, cfg Config) {
-	s := handlers.Kept(wire.Inside{}, h, func() *set { return newSet(h) })
-	j := &job{name: name, log: h.Logger()}
+	s := handling.Kept(h.Inside(), func() *set { return newSet(h) })
+	j := &job{name: name, log: h.Inside().Logger}
 	var faults []error
 	refuse := func(err error) {
 		if err != nil {
@@ -81,7 +82,7 @@ func Every[M channel.Message](h *handlers.Registry, name string, spec Spec, comm
 	refuse(err)
 	j.command = func(t Tick) channel.Message { return command(t) }
 	if len(faults) > 0 {
-		h.Refuse(wire.Inside{}, fmt.Errorf("schedule %s: %w", storage.Quote(name), errors.Join(faults...)))
+		h.Inside().Faults.Add(fmt.Errorf("schedule %s: %w", storage.Quote(name), errors.Join(faults...)))
 		return
 	}
 	s.jobs[name] = j
@@ -99,7 +100,7 @@ func newSet(h *handlers.Registry) *set {
 	s := &set{channels: h.Channels(), jobs: map[string]*job{}}
 	var err error
 	if s.queue, err = s.channels.Routes().CommandQueue(wakeKind); err != nil {
-		h.Refuse(wire.Inside{}, errors.New("schedule: the routes lack the messages of schedules: add schedule.Route() to them"))
+		h.Inside().Faults.Add(errors.New("schedule: the routes lack the messages of schedules: add schedule.Route() to them"))
 		return s
 	}
 	c := documents(s.channels)
@@ -107,8 +108,8 @@ func newSet(h *handlers.Registry) *set {
 	fold(h, s, c, register.Subject, (*decision).register)
 	fold(h, s, c, order.Subject, (*decision).order)
 	fold(h, s, c, Done.Subject, func(d *decision, _ *channel.Envelope, m Done) ([]channel.Message, error) { return d.done(m) })
-	h.BeforeStart(wire.Inside{}, s.announce)
-	handlers.OnClockSet(wire.Inside{}, h, s.lookAgain)
+	h.Inside().Hooks.BeforeStart(s.announce)
+	h.Inside().Hooks.OnClockSet(s.lookAgain)
 	return s
 }
 
@@ -125,7 +126,7 @@ func documents(c *channel.Channels) *values.Collection[document] {
 // fold registers the handler of a kind.
 func fold[M channel.Message](h *handlers.Registry, s *set, c *values.Collection[document], name func(M) string, decide func(*decision, *channel.Envelope, M) ([]channel.Message, error)) {
 	key := func(_ *channel.Envelope, m M) (string, bool) { return name(m), true }
-	handlers.Fold(wire.Inside{Form: "schedules", Clock: true, Standing: plannedAhead}, h, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
+	handling.Fold(h.Inside(), handling.As{Form: "schedules", Clock: true, Standing: plannedAhead}, "decide "+collection, s.queue, c, key, func(v document, e *channel.Envelope, m M) (document, []channel.Message, error) {
 		d := &decision{doc: v, name: name(m), now: time.Now().UTC().Round(0), count: s.counter(name(m))}
 		messages, err := decide(d, e, m)
 		return d.doc, messages, err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 )
 
@@ -35,7 +36,7 @@ func (j *job) build(t Tick, id string) (built, error) {
 	ended := make(chan outcome, 1)
 	go func() {
 		var o outcome
-		o.err = handlers.Contain(func() (err error) {
+		o.err = usercode.Contain(func() (err error) {
 			o.command, err = j.compose(t, id)
 			return err
 		})

@@ -23,7 +23,7 @@ func Route() channel.Route { return RouteTo(QueueName) }
 // RouteTo is Route for another queue. Several programs that have one store need a queue each: the workers of one don't
 // know the schedules of another.
 func RouteTo(queue string) channel.Route {
-	return channel.Together(wire.Inside{}, channel.Command[wake](queue), channel.Command[register](queue), channel.Command[order](queue), channel.Command[Done](queue))
+	return wire.Together(channel.Command[wake](queue), channel.Command[register](queue), channel.Command[order](queue), channel.Command[Done](queue))
 }
 
 // wake tells a schedule that a time has come, or that there is something to do. Its document says what that is, so a

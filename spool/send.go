@@ -14,7 +14,7 @@ const storeTime = 2 * time.Second // how long Send tries the store before it kee
 
 var errNoAnswer = fmt.Errorf("%w: no answer within %v", storage.ErrUnavailable, storeTime) // the cause of a try that was given up
 
-// Send implements channel.Spool. While the spool takes nothing, Send does as without a spool.
+// Send implements wire.Spool. While the spool takes nothing, Send does as without a spool.
 func (s *Spool) Send(ctx context.Context, envelopes []wire.Envelope, try func(ctx context.Context) error) (kept bool, err error) {
 	tried := s.Waiting() == 0
 	if tried {

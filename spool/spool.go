@@ -166,13 +166,13 @@ func (s *Spool) Close() error {
 	return s.closeErr
 }
 
-// Away implements channel.Spool: it returns an error while the store is known to be away.
+// Away implements wire.Spool: it returns an error while the store is known to be away.
 func (s *Spool) Away() error { return s.store.err() }
 
-// Waiting implements channel.Spool: it is the number of messages that wait for the store.
+// Waiting implements wire.Spool: it is the number of messages that wait for the store.
 func (s *Spool) Waiting() int64 { return s.index.waits.Load() }
 
-// Unsent implements channel.Spool: it is the number of messages that wait for the store, or that were set aside.
+// Unsent implements wire.Spool: it is the number of messages that wait for the store, or that were set aside.
 func (s *Spool) Unsent() int64 {
 	st := s.index.count()
 	return st.Waiting + st.Refused

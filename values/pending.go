@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -80,7 +81,7 @@ func (c *Collection[V]) send(u *unit[V], emits []channel.Envelope) error {
 func (c *Collection[V]) repack(ctx context.Context, p pending, to *[]channel.Envelope) error {
 	for _, raw := range p.Events {
 		e, err := c.channels.Outbox().Unstow(ctx, raw)
-		if errors.Is(err, channel.ErrDataLost) {
+		if errors.Is(err, wire.ErrDataLost) {
 			// Another process has sent it and deleted its body since this document was read. The message's own body isn't lost.
 			return fmt.Errorf("values: %s: pending emission: %v", c.name, err)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -209,7 +209,7 @@ func TestReplayMeetsPendingThatIsJustLetGo(t *testing.T) {
 			return do()
 		}), values.Config[Account]{})
 		err := p.apply("k", p.changeOf(&e))[0]
-		if err == nil || errors.Is(err, channel.ErrDataLost) {
+		if err == nil || errors.Is(err, wire.ErrDataLost) {
 			t.Errorf("got error %v; want one that does not say that the message's body is lost", err)
 		}
 		p.applied("k", p.changeOf(&e))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,12 +15,17 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/views"
+	"github.com/millrace-go/millrace/worker"
 )
 
 // SeatTaken is an event.
 type SeatTaken struct {
 	Date string `json:"date"`
+	Seat int    `json:"seat"`
 }
+
+// MessageID is the event's own ID: a seat is taken once on a date.
+func (e SeatTaken) MessageID() string { return fmt.Sprintf("%s/%d", e.Date, e.Seat) }
 
 // Kind names it on the wire.
 func (SeatTaken) Kind() channel.Kind { return "example.seat-taken.v1" }
@@ -37,7 +43,8 @@ func (s Seats) Take(SeatTaken) Seats {
 
 // A view is registered beside the other handlers, and served over HTTP from memory.
 func Example() {
-	ctx := context.Background()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	folder, err := os.MkdirTemp("", "views")
 	if err != nil {
 		log.Fatal(err)
@@ -57,17 +64,33 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	h := handlers.NewRegistry(channels, handlers.Config{})
+	handled := make(chan error)
+	tell := func(next handlers.Next) handlers.Next {
+		return func(ctx context.Context, d *handlers.Delivery) error {
+			err := next(ctx, d)
+			handled <- err
+			return err
+		}
+	}
+	h := handlers.NewRegistry(channels, handlers.Config{Middleware: []handlers.Middleware{tell}})
 	seats := views.New(channels, "seats", views.Config[Seats]{})
 	views.Project(h, seats, func(e SeatTaken) string { return e.Date }, Seats.Take)
-	if err := h.Err(); err != nil {
+	w, err := worker.New(h, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
 		log.Fatal(err)
 	}
+	go func() { _ = w.Run(ctx) }()
 
-	// A worker would receive these. The second event comes twice and counts once.
-	first, second := seatTaken(h, "1", "2026-12-24"), seatTaken(h, "2", "2026-12-24")
-	group, _ := first.Group()
-	handlers.Handle(ctx, group, []*handlers.Delivery{first, second, second}, nil)
+	// The second event comes twice and counts once.
+	first, second := SeatTaken{"2026-12-24", 1}, SeatTaken{"2026-12-24", 2}
+	if err := channels.Send(ctx, first, second, second); err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		if err := <-handled; err != nil {
+			log.Fatal(err)
+		}
+	}
 
 	mux := http.NewServeMux()
 	mux.Handle("/seats/{date}", seats.Handler(
@@ -86,13 +109,4 @@ func Example() {
 	// Output:
 	// 200 {"taken":2}
 	// 304
-}
-
-func seatTaken(h *handlers.Registry, id, date string) *handlers.Delivery {
-	e := &channel.Envelope{ID: id, Source: "/example", Kind: "example.seat-taken.v1", Data: []byte(`{"date":"` + date + `"}`)}
-	d, err := h.Resolve("seats", e)
-	if err != nil {
-		log.Fatal(err)
-	}
-	return d
 }

@@ -33,7 +33,7 @@ func TestAViewLogsWhereItsChannelsDo(t *testing.T) {
 			t.Errorf("%s: got log %q", tt.name, got)
 		}
 	}
-	handlers.NewRegistry(channels, handlers.Config{}).Logger().Info("from a handler")
+	handlers.NewRegistry(channels, handlers.Config{}).Inside().Logger.Info("from a handler")
 	if got := program.String(); !strings.Contains(got, "from a handler") {
 		t.Errorf("the registry logs elsewhere; got %q", got)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -97,7 +97,7 @@ func TestLatestWithoutSequence(t *testing.T) {
 	good := event("1", "/days/2026-12-24", 1, Filled{Date: "2026-12-24"})
 	bad := event("2", "/days/2026-12-25", 0, Filled{Date: "2026-12-25"})
 	errs := fold(t, w.Registry, "months", good, bad)
-	if v := handlers.Judge(errs[1]); errs[0] != nil || v.Action != handlers.ToPoison || v.Reason != "no sequence" {
+	if v := verdict.Judge(errs[1]); errs[0] != nil || v.Action != verdict.ToPoison || v.Reason != "no sequence" {
 		t.Errorf("got errors %v, want poison for the second alone", errs)
 	}
 	w.wantMonth("2026-12", "2026-12-24")

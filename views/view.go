@@ -13,9 +13,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/lru"
 	"github.com/millrace-go/millrace/internal/seldom"
-	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
@@ -136,7 +136,7 @@ func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key fu
 	if key != nil {
 		keyOf = func(_ *channel.Envelope, m E) (string, bool) { return key(m), true }
 	}
-	handlers.Fold(wire.Inside{View: true}, r, "project "+v.Name(), v.Name(), v.docs, keyOf, project)
+	handling.Fold(r.Inside(), handling.As{View: true}, "project "+v.Name(), v.Name(), v.docs, keyOf, project)
 }
 
 // take folds a source's event of a sequence, unless the view has seen a newer one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -171,10 +172,10 @@ func newWorldWith(t testing.TB, months views.Config[Month], totals views.Config[
 func fold(t testing.TB, h *handlers.Registry, queue string, events ...channel.Envelope) []error {
 	t.Helper()
 	errs := make([]error, len(events))
-	groups := map[handlers.Group][]int{}
+	groups := map[handling.Group][]int{}
 	ds := make([]*handlers.Delivery, len(events))
 	for i := range events {
-		d, err := h.Resolve(queue, &events[i])
+		d, err := h.Inside().Handlers.Resolve(queue, &events[i])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +190,7 @@ func fold(t testing.TB, h *handlers.Registry, queue string, events ...channel.En
 		for _, i := range members {
 			batch = append(batch, ds[i])
 		}
-		got := handlers.Handle(t.Context(), g, batch, nil)
+		got := handling.Handle(t.Context(), g, batch, nil)
 		for j, i := range members {
 			errs[i] = got[j].Err
 		}

@@ -3,7 +3,7 @@ package worker
 import (
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 )
 
 // backlog is what waits in hand for a working goroutine: tasks, and the messages of the groups among them.
@@ -23,7 +23,7 @@ type task struct {
 // newBacklog returns a backlog whose tasks are run by do, at most limit tasks at a time. The reserved ones of these are
 // for urgent messages.
 func newBacklog(limit, reserved int, do func(t task, spare bool)) *backlog {
-	b := &backlog{groups: groups{all: map[handlers.Group]*group{}}, reserved: reserved}
+	b := &backlog{groups: groups{all: map[handling.Group]*group{}}, reserved: reserved}
 	b.crew = newCrew(limit, do)
 	if reserved > 0 {
 		b.crew.reserve, b.crew.lower = reserved, b.lower
@@ -73,8 +73,8 @@ func (b *backlog) waitsSince(then time.Time, alone, grouped func(*message) bool)
 }
 
 // inTurn returns the messages of which f is true and that wait to take turns, by their keys.
-func (b *backlog) inTurn(f func(*message) bool) map[handlers.Group][]*message {
-	keys := map[handlers.Group][]*message{}
+func (b *backlog) inTurn(f func(*message) bool) map[handling.Group][]*message {
+	keys := map[handling.Group][]*message{}
 	b.crew.any(func(t task) bool {
 		if t.g != nil && t.g.id.TakesTurns() {
 			if ms := b.groups.find(t.g, f); len(ms) > 0 {

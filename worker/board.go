@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 )
 
 const (
@@ -98,7 +98,7 @@ func openLimiter(ctx context.Context, c Consumer, open OpenLimiter) (Limiter, er
 	)
 	go func() {
 		defer close(ended)
-		err = handlers.Contain(func() (err error) {
+		err = usercode.Contain(func() (err error) {
 			limiter, err = open(ctx, c)
 			return err
 		})
@@ -142,7 +142,7 @@ func leaveContext(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // leave calls a limiter's Leave.
 func leave(ctx context.Context, t Limiter) error {
-	return handlers.Contain(func() error { return t.Leave(ctx) })
+	return usercode.Contain(func() error { return t.Leave(ctx) })
 }
 
 // Now makes a board a [Limiter].
@@ -224,7 +224,7 @@ func (b *board) ask(i int) (limits Limits, changed <-chan struct{}, err error) {
 		b.log.LogAttrs(b.ctx, slog.LevelError, "the limiter of a queue doesn't answer; its last limits stay in force", b.last(i).attrs()...)
 	})
 	defer late.Stop()
-	err = handlers.Contain(func() error {
+	err = usercode.Contain(func() error {
 		limits, changed = b.limiters[i].Now()
 		return limits.fault()
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
@@ -134,9 +135,9 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 		c.RetryDelay = RetryDelay
 	}
 	if c.Logger == nil {
-		c.Logger = h.Logger()
+		c.Logger = h.Inside().Logger
 	}
-	c.Logger = handlers.GuardLogger(c.Logger)
+	c.Logger = contain.Logger(c.Logger)
 	if c.Name == "" {
 		c.Name = defaultName()
 	}

@@ -24,7 +24,7 @@ type consumer struct {
 func newConsumer(base context.Context, with setup, h *hung, s *suspects) *consumer {
 	cfg := with.cfg
 	r := newRoom(cfg.Concurrency, cfg.MaxInHand, with.store.Props().Billed)
-	if _, ok := with.registry.Channels().Routes().Lanes()[with.queue]; ok {
+	if _, ok := with.registry.Channels.Routes().Lanes()[with.queue]; ok {
 		r.hurry()
 	}
 	r.reserve = cfg.Reserve.slots()
@@ -41,7 +41,7 @@ func (c *consumer) openLimiters(ctx context.Context) (err error) {
 		open = append(open, c.cfg.Limiter)
 	}
 	var kinds []channel.Kind
-	for _, h := range c.registry.Handlers(c.queue) {
+	for _, h := range c.registry.Handlers.Of(c.queue) {
 		kinds = append(kinds, h.Kind())
 	}
 	slices.Sort(kinds)

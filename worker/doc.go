@@ -81,4 +81,17 @@
 //   - A worker that stops receives no more messages and hands back those that wait. Running handlers may finish within
 //     DrainTimeout. Then their contexts end with [ErrDraining], and their messages are handed back without spending an
 //     attempt. Outcomes are still recorded, on a context of their own.
+//
+// # Files
+//
+//	worker.go    New, Run and Healthy; config.go has Config; consumer.go puts the rooms of a queue together
+//	limiter.go   what a Limiter may say; board.go opens the limiters of a queue and keeps their limits
+//	intake.go    when messages are taken, and how many: room.go by the time that they wait, reserve.go for urgent ones
+//	hand.go      messages in hand, from their arrival to a handler of crew.go; open.go finds the handler of each
+//	run.go       which messages run together; keyturn.go runs the messages of a key in a turn
+//	claim.go     whose a message is; message.go has the rest; renew.go renews claims, bodies.go fetches large bodies
+//	suspects.go  messages that may kill their workers; hung.go counts handlers that were given up
+//	unstarted.go which waiting messages go back: when the hand closes, and when they have waited for long
+//	settle.go    how a delivery ends; due.go before its due time, giveup.go in the poison queue, delete.go in batches
+//	log.go       what is logged, and trouble.go how seldom; metrics.go and counts.go count, trace.go has the spans
 package worker

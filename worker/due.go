@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -23,11 +23,11 @@ func (s *settler) postpone(ctx context.Context, m *message) {
 
 // cancelled ends the delivery of a message that was cancelled, or of one that is due and can't be asked about.
 func (s *settler) cancelled(ctx context.Context, m *message) bool {
-	cancellations := s.registry.Channels().Outbox().Cancellations()
+	cancellations := s.registry.Channels.Outbox().Cancellations()
 	tombstone, err := cancellations.Of(ctx, s.queue, &m.envelope, m.deliveries)
 	switch {
 	case err != nil && !m.early: // else it is asked about again when it is due
-		s.conclude(ctx, m, handlers.Outcome{Err: err})
+		s.conclude(ctx, m, handling.Outcome{Err: err})
 		return true
 	case tombstone == nil:
 		return false

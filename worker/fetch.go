@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/wire"
 )
 
 // fetcher prepares messages that need requests to the store, or a wait, before they can be routed.
@@ -40,9 +40,9 @@ func (f *fetcher) fetch(ctx context.Context, m *message) {
 		f.settler.lose(m)
 		return
 	}
-	err := f.registry.Channels().Outbox().FetchBody(ctx, &m.envelope)
+	err := f.registry.Channels.Outbox().FetchBody(ctx, &m.envelope)
 	there := err == nil
-	if m.doomed != nil && errors.Is(err, channel.ErrDataLost) {
+	if m.doomed != nil && errors.Is(err, wire.ErrDataLost) {
 		err = nil
 	}
 	if err == nil && f.opener.mayBeGivenUp(m) {
@@ -55,7 +55,7 @@ func (f *fetcher) fetch(ctx context.Context, m *message) {
 		if m.envelope.DataRef != "" {
 			f.backlog.add(f.bodies.fetched(m))
 		}
-		if err == nil || handlers.KeyInBody(f.registry, f.queue, m.envelope.Kind) {
+		if err == nil || f.registry.Handlers.KeyInBody(f.queue, m.envelope.Kind) {
 			f.opener.guarded(f.starts.hung, m)
 		}
 	}
@@ -63,7 +63,7 @@ func (f *fetcher) fetch(ctx context.Context, m *message) {
 		m.bad = err
 	}
 	if m.bad != nil && !f.opener.toTurn(m) {
-		f.settler.conclude(ctx, m, handlers.Outcome{Err: m.bad})
+		f.settler.conclude(ctx, m, handling.Outcome{Err: m.bad})
 		return
 	}
 	if g := f.backlog.route(m); g != nil {

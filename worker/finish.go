@@ -37,7 +37,7 @@ func (f *finisher) dropBody(ctx context.Context, m *message) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTime)
 	defer cancel()
-	if err := f.registry.Channels().Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
+	if err := f.registry.Channels.Outbox().DeleteBody(ctx, m.envelope.DataRef); err != nil {
 		f.log.LogAttrs(ctx, slog.LevelWarn, "can't delete a claim-checked body; it stays in the store", slog.Any("error", err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
@@ -36,7 +37,7 @@ func (s *settler) poison(ctx context.Context, m *message, reason string, cause e
 		}
 	}
 	attrs := append(m.attrs(), slog.String("reason", reason), slog.Any("error", cause))
-	if m.delivery == nil && handlers.TakesTurns(s.registry, s.queue) {
+	if m.delivery == nil && s.registry.Turns.Has(s.queue) {
 		attrs = append(attrs, slog.String("turn", "the key of the message can't be known, so it halts none"))
 	}
 	made, failed := s.compensate(m, entry)
@@ -73,7 +74,7 @@ func stackOf(err error) slog.Attr {
 	switch err := err.(type) {
 	case *handlers.PanicError:
 		return slog.String("stack", err.Stack)
-	case *handlers.HangError:
+	case *verdict.HangError:
 		return slog.String("stack", err.Stack)
 	}
 	return slog.Attr{}
@@ -85,12 +86,12 @@ var errKillsAgain = errors.New("the message went on killing its workers when onl
 // compensate returns the messages of a poisoned message's compensation.
 func (s *settler) compensate(m *message, e *poison.Entry) ([]channel.Envelope, error) {
 	switch {
-	case !s.registry.Compensates(s.queue, m.envelope.Kind):
+	case !s.registry.Compensations.Has(s.queue, m.envelope.Kind):
 		return nil, nil
 	case m.silentDeliveries >= s.all.MaxDeliveries+compensations:
 		return nil, errKillsAgain
 	}
-	made, err := s.registry.Compensate(&m.envelope, handlers.Poisoned{
+	made, err := s.registry.Compensations.Make(&m.envelope, handlers.Poisoned{
 		ID: e.ID, Queue: s.queue, Reason: e.Reason, Error: e.Error, Attempts: e.Attempts, Deliveries: e.Deliveries, First: e.First, Last: e.Last,
 	})
 	s.hung.count(err)
@@ -137,7 +138,7 @@ func isRefused(err error) bool {
 // putPoison puts a message into the poison queue and sends its compensation, or notes in the entry why there is none.
 // Messages that can't be sent are such a reason.
 func (s *settler) putPoison(ctx context.Context, m *message, e *poison.Entry, made []channel.Envelope, failed error) (uncompensated, err error) {
-	outbox := s.registry.Channels().Outbox()
+	outbox := s.registry.Channels.Outbox()
 	var packed wire.Packed
 	if failed == nil && len(made) > 0 {
 		packed, err = outbox.Pack(ctx, made...)

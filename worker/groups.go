@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 )
 
 const maxFold = 256 // messages in one fold
@@ -13,18 +13,18 @@ const maxFold = 256 // messages in one fold
 // groups holds the messages in hand that are folded together, or that take turns.
 type groups struct {
 	mu  sync.Mutex
-	all map[handlers.Group]*group // those that wait or run
+	all map[handling.Group]*group // those that wait or run
 }
 
 // group is the messages in hand for one document, or for one key that takes turns.
 type group struct {
-	id      handlers.Group
+	id      handling.Group
 	waiting []*message // under groups.mu
 	since   time.Time  // when it came, or ran the last time; under groups.mu
 }
 
 // join adds a message to its group. It returns the group if it is new, and nil if the group waits or runs already.
-func (gs *groups) join(id handlers.Group, m *message) *group {
+func (gs *groups) join(id handling.Group, m *message) *group {
 	gs.mu.Lock()
 	defer gs.mu.Unlock()
 	if g := gs.all[id]; g != nil {

@@ -10,7 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage/inbox"
 )
@@ -54,7 +55,7 @@ type hand struct {
 
 // newHand returns a hand. Handlers run under a context that is derived from base.
 func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects) *hand {
-	handling, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
+	running, cutOff := context.WithCancelCause(wire.WithMostAttempts(base, with.cfg.MaxAttempts))
 	owned := ownedFor(with.cfg.Visibility)
 	h := &hand{
 		setup:    with,
@@ -70,8 +71,8 @@ func newHand(base context.Context, with setup, r *room, hangs *hung, s *suspects
 		inHand:   map[*message]struct{}{},
 	}
 	h.settler = newSettler(base, with, hangs, h.release)
-	h.settler.stopped = handling.Done()
-	h.backlog = newBacklog(h.most, with.cfg.Reserve.slots(), func(t task, spare bool) { h.run(handling, t, spare) })
+	h.settler.stopped = running.Done()
+	h.backlog = newBacklog(h.most, with.cfg.Reserve.slots(), func(t task, spare bool) { h.run(running, t, spare) })
 	h.fetcher = &fetcher{
 		setup: with, settler: h.settler, opener: h.opener, suspects: s, bodies: h.bodies, backlog: h.backlog, starts: h.starts, owned: owned,
 	}
@@ -173,7 +174,7 @@ func (h *hand) sort(ctx context.Context, ms []*message) {
 			next(m)
 		}
 	}
-	handlers.Guard(decoding, len(open), func(i int) resolved {
+	usercode.Guard(decoding, len(open), func(i int) resolved {
 		return h.opener.resolve(open[i])
 	}, func(i int, r resolved) {
 		open[i].delivery, open[i].bad = r.delivery, r.err
@@ -219,7 +220,7 @@ func (h *hand) run(ctx context.Context, t task, spare bool) {
 		h.runGroup(ctx, t.g, idle)
 	case t.err != nil:
 		t.m.beginSpan(&h.setup, time.Now())
-		h.settler.conclude(ctx, t.m, handlers.Outcome{Err: t.err})
+		h.settler.conclude(ctx, t.m, handling.Outcome{Err: t.err})
 	case t.m.early:
 		h.settler.postpone(ctx, t.m)
 	case idle:

@@ -108,7 +108,7 @@ func TestHangingReactions(t *testing.T) {
 		worldtest.Want(t, "given up", int(gaugeOf(t, reg, "millrace_abandoned")), 6)
 		worldtest.Want(t, "lines", log.Count("handler failed"), 6)
 		worldtest.Want(t, "stacks", log.Count("worker_test.(*gate).hang"), 2)
-		worldtest.Want(t, "stacks of the framework", log.Count("handlers.callUser"), 0)
+		worldtest.Want(t, "stacks of the framework", log.Count("usercode.callUser"), 0)
 		if err := w.Healthy(); err != nil {
 			t.Errorf("got %v with 6 of 10; want a healthy worker", err)
 		}

@@ -7,9 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/millrace-go/millrace/handlers"
 )
 
 // maxHangs is how often a message's handler may hang before the message goes to the poison queue.
@@ -44,7 +43,7 @@ func (h *hung) add(ended <-chan struct{}) {
 
 // count counts the goroutine of a call that was given up, if err is of one.
 func (h *hung) count(err error) {
-	if hangs, ok := err.(*handlers.HangError); ok {
+	if hangs, ok := err.(*verdict.HangError); ok {
 		h.add(hangs.Ended)
 	}
 }

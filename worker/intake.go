@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/inbox"
@@ -115,7 +114,7 @@ func (in *intake) look(ctx context.Context, box *inbox.Inbox, n, lower int) (inb
 	if reserve.slots() == 0 {
 		return box.Look(ctx, n, in.cfg.Visibility)
 	}
-	batch, err := box.Look(channel.AtMostBelow(wire.Inside{}, ctx, reserve.below(), lower), n, in.cfg.Visibility)
+	batch, err := box.Look(wire.AtMostBelow(ctx, reserve.below(), lower), n, in.cfg.Visibility)
 	in.capped = err == nil && len(batch.Deliveries) >= lower
 	batch.Full = batch.Full || in.capped
 	return batch, err

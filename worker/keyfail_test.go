@@ -136,7 +136,7 @@ func TestLawInOrderAnEventThatKillsItsWorkers(t *testing.T) {
 	for _, halt := range []bool{false, true} {
 		t.Run(fmt.Sprintf("halt=%v", halt), func(t *testing.T) {
 			virtually(t, func(t *testing.T, s *storage.Store) {
-				cfg := handlers.TurnConfig{Halt: halt, TTL: 3 * time.Second}
+				cfg := handlers.TurnConfig{Halt: halt}
 				w := newLane(t, s, nil, cfg, nil)
 				for i := range 3 {
 					w.emit(t, "a", i+1, i)
@@ -149,6 +149,7 @@ func TestLawInOrderAnEventThatKillsItsWorkers(t *testing.T) {
 						}
 						return nil
 					})
+					l.Registry.Inside().Turns.TTL = 3 * time.Second // four processes die before the release
 					return &l.world
 				}
 				const release = 2 * time.Minute
@@ -197,7 +198,7 @@ func TestLawInOrderGivenUpCrashAfterEveryCall(t *testing.T) {
 func failTrial(t *testing.T, s *storage.Store, n int64, moment storagetest.Moment, halt bool) bool {
 	t.Helper()
 	to := fmt.Sprint("a-", n)
-	cfg := handlers.TurnConfig{Halt: halt, TTL: 3 * time.Second}
+	cfg := handlers.TurnConfig{Halt: halt}
 	handle := func(context.Context, Added) error { return nil }
 	l := newLane(t, s, nil, cfg, handle)
 	bad := badEvent(to, 2, 1)
@@ -273,7 +274,8 @@ func newBook(t testing.TB, s *storage.Store, runs *sync.Map, die func()) *book {
 	t.Helper()
 	b := &book{}
 	b.World = worldtest.NewBare(t, s, handlers.Config{}, channel.Command[entry]("entries"))
-	handlers.Turns(b.Registry, "entries", handlers.TurnConfig{Halt: true, TTL: 3 * time.Second})
+	handlers.Turns(b.Registry, "entries", handlers.TurnConfig{Halt: true})
+	b.Registry.Inside().Turns.TTL = 3 * time.Second // many processes die
 	handlers.OneAtATime(b.Registry, "entries", func(e entry) string {
 		switch e.Note {
 		case "key kills":

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 )
 
 // A round is the messages of a key that run in one turn.
@@ -17,9 +18,9 @@ type round struct {
 	starts  *starts
 	owned   time.Duration // since the last proof: so long no other worker can have a message
 
-	turn     *handlers.Turn
-	of       map[*handlers.Delivery]*message
-	outcomes map[*message]handlers.Outcome
+	turn     *handling.Turn
+	of       map[*handling.Delivery]*message
+	outcomes map[*message]handling.Outcome
 	noted    []*message // those whose outcomes hold only if the turn is written
 }
 
@@ -27,7 +28,7 @@ type round struct {
 func newRound(with setup, s *settler, st *starts, owned time.Duration) *round {
 	return &round{
 		setup: with, settler: s, starts: st, owned: owned,
-		of: map[*handlers.Delivery]*message{}, outcomes: map[*message]handlers.Outcome{},
+		of: map[*handling.Delivery]*message{}, outcomes: map[*message]handling.Outcome{},
 	}
 }
 
@@ -35,25 +36,25 @@ func newRound(with setup, s *settler, st *starts, owned time.Duration) *round {
 // that are left when the turn has taken long enough. The deliveries end after the turn is written: a process that dies
 // before that repeats them, and none is forgotten that the next one waits for, or that halts its key. A message that
 // failed before its handler takes its turn, too, and fails in it.
-func (r *round) takeTurn(ctx context.Context, id handlers.Group, batch []*message) (left []*message) {
-	ds := make([]*handlers.Delivery, 0, len(batch))
+func (r *round) takeTurn(ctx context.Context, id handling.Group, batch []*message) (left []*message) {
+	ds := make([]*handling.Delivery, 0, len(batch))
 	for _, m := range batch {
 		if !m.claim.ours(r.owned) {
 			r.settler.lose(m)
 			continue
 		}
-		m.delivery.Arrived, m.delivery.Came = later(m.sentAt, m.envelope.Due), m.deliveries
+		m.delivery.Arrive(later(m.sentAt, m.envelope.Due), m.deliveries)
 		r.of[m.delivery], ds = m, append(ds, m.delivery)
 	}
 	if len(ds) == 0 {
 		return nil
 	}
 	var err error
-	if r.turn, err = id.TakeTurn(ctx, ds, func(n handlers.TurnNote) { r.note(ctx, n) }); err == nil {
+	if r.turn, err = id.TakeTurn(ctx, ds, func(n handling.TurnNote) { r.note(ctx, n) }); err == nil {
 		left = r.run(ctx, ds)
 	} else {
 		for _, m := range r.of {
-			r.outcomes[m] = handlers.Outcome{Err: err}
+			r.outcomes[m] = handling.Outcome{Err: err}
 		}
 	}
 	each(slices.Collect(maps.Keys(r.outcomes)), func(m *message) { r.settler.conclude(ctx, m, r.outcomes[m]) })
@@ -61,7 +62,7 @@ func (r *round) takeTurn(ctx context.Context, id handlers.Group, batch []*messag
 }
 
 // run runs messages until the turn is over, and ends it.
-func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*message) {
+func (r *round) run(ctx context.Context, ds []*handling.Delivery) (left []*message) {
 	for i, d := range ds {
 		if r.starts.stopped() || i > 0 && (r.turn.Over() || r.holdsUp(ds, i)) {
 			for _, d := range ds[i:] {
@@ -77,7 +78,7 @@ func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*messa
 	if err := r.turn.End(ctx); err != nil {
 		for _, m := range r.noted {
 			if !isUnknown(r.outcomes[m].Err) { // else no other delivery may try it
-				r.outcomes[m] = handlers.Outcome{Err: err}
+				r.outcomes[m] = handling.Outcome{Err: err}
 			}
 		}
 	}
@@ -85,16 +86,16 @@ func (r *round) run(ctx context.Context, ds []*handlers.Delivery) (left []*messa
 }
 
 // holdsUp reports that the turn may have a handler of the Reserve, and no urgent message is left for it.
-func (r *round) holdsUp(ds []*handlers.Delivery, i int) bool {
-	urgent := func(d *handlers.Delivery) bool { return !r.of[d].lower }
+func (r *round) holdsUp(ds []*handling.Delivery, i int) bool {
+	urgent := func(d *handling.Delivery) bool { return !r.of[d].lower }
 	return r.cfg.Reserve.slots() > 0 && slices.ContainsFunc(ds[:i], urgent) && !slices.ContainsFunc(ds[i:], urgent)
 }
 
 // runNext ends a message in the turn, unless that has to wait. It reports false for one that this worker has lost.
-func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
+func (r *round) runNext(ctx context.Context, m *message) (o handling.Outcome, ours bool) {
 	done, err := r.turn.Waits(m.delivery)
 	if err != nil {
-		return handlers.Outcome{Err: err}, true
+		return handling.Outcome{Err: err}, true
 	}
 	poisoned, after := false, time.Duration(0)
 	if !done {
@@ -113,7 +114,7 @@ func (r *round) runNext(ctx context.Context, m *message) (o handlers.Outcome, ou
 
 // handle runs the handler of a message, unless the message has failed before. It reports false for a message that this
 // worker has lost.
-func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, ours bool) {
+func (r *round) handle(ctx context.Context, m *message) (o handling.Outcome, ours bool) {
 	if m.bad != nil {
 		m.beginSpan(&r.setup, time.Now())
 		return r.turn.Handle(ctx, m.delivery, nil), m.claim.ours(r.owned)
@@ -124,7 +125,7 @@ func (r *round) handle(ctx context.Context, m *message) (o handlers.Outcome, our
 	}
 	began := r.starts.started(m)
 	o = r.turn.Handle(own, m.delivery, nil)
-	r.starts.ended(began, []handlers.Outcome{o})
+	r.starts.ended(began, []handling.Outcome{o})
 	m.claim.own.End(nil)
 	return o, true
 }
@@ -135,16 +136,16 @@ func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool
 	if err == nil || !isUnknown(err) && (context.Cause(ctx) == ErrDraining || m.claim.isLost()) {
 		return false, 0
 	}
-	v, e := handlers.Judge(err), m.envelope
+	v, e := verdict.Judge(err), m.envelope
 	switch v.Action {
-	case handlers.TryAgain:
-	case handlers.UnknownKind:
+	case verdict.TryAgain:
+	case verdict.UnknownKind:
 		return m.unknownFor(r.all.UnknownFor), RetryDelay(e.HandBacks+1, e.ID)
 	default:
-		return v.Action == handlers.ToPoison, v.After
+		return v.Action == verdict.ToPoison, v.After
 	}
 	e.Attempts++
-	if _, hangs := err.(*handlers.HangError); hangs {
+	if _, hangs := err.(*verdict.HangError); hangs {
 		e.Hangs++
 	}
 	if givesUp(&e, r.cfg.MaxAttempts) != "" {
@@ -157,17 +158,17 @@ func (r *round) judge(ctx context.Context, m *message, err error) (poisoned bool
 }
 
 // note counts and logs what happens to turns. The lines name messages, never keys, which may be personal.
-func (r *round) note(ctx context.Context, n handlers.TurnNote) {
+func (r *round) note(ctx context.Context, n handling.TurnNote) {
 	r.stats.turn(n.What)
 	level, event := slog.LevelWarn, ""
 	switch n.What {
-	case handlers.TurnGap:
+	case handling.TurnGap:
 		event = "an event waits for one before it that has not come"
-	case handlers.TurnPassed:
+	case handling.TurnPassed:
 		event = "a message that should come first has not come; the others of its key go past it"
-	case handlers.TurnHalt:
+	case handling.TurnHalt:
 		level, event = slog.LevelError, "a message halts its key; the others of the key wait until it is sent back and done, or until an operator releases the key"
-	case handlers.TurnLost:
+	case handling.TurnLost:
 		event = "the turn of a key was lost, or could not be ended"
 	default:
 		return

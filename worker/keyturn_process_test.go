@@ -50,7 +50,7 @@ func child(path string) int {
 		return 1
 	}
 	r := handlers.NewRegistry(channels, handlers.Config{})
-	handlers.Turns(r, "visits", handlers.TurnConfig{TTL: 3 * time.Second})
+	r.Inside().Turns.TTL = 3 * time.Second // the test takes less time
 	handlers.OneAtATime(r, "visits", func(v visit) string { return v.Key }, func(ctx context.Context, v visit) error {
 		fmt.Println("begin", v.N, handlers.Fence(ctx))
 		pause := time.NewTimer(50 * time.Millisecond)

@@ -115,7 +115,7 @@ func (l lateLimiter) Leave(ctx context.Context) error {
 // up the stop for half a minute at most.
 func TestLeaveComesBeforeTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := &handling{done: make(chan struct{})}
+		h := &runs{done: make(chan struct{})}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 		var running atomic.Int64
 		block := make(chan struct{})

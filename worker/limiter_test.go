@@ -55,13 +55,13 @@ func jobsLimiter(open worker.OpenLimiter) map[string]worker.QueueConfig {
 	return map[string]worker.QueueConfig{"jobs": {Limiter: open}}
 }
 
-// handling counts the handlers that run. Each runs until done has an element for it, or until its context ends.
-type handling struct {
+// runs counts the handlers that run. Each runs until done has an element for it, or until its context ends.
+type runs struct {
 	running, cut atomic.Int64
 	done         chan struct{}
 }
 
-func (h *handling) handle(ctx context.Context, _ job) error {
+func (h *runs) handle(ctx context.Context, _ job) error {
 	h.running.Add(1)
 	defer h.running.Add(-1)
 	select {
@@ -76,7 +76,7 @@ func (h *handling) handle(ctx context.Context, _ job) error {
 // A queue that is paused hands back the messages that wait, finishes those that run, and takes none. Nothing is spent.
 func TestPause(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-		h := &handling{done: make(chan struct{}, 100)}
+		h := &runs{done: make(chan struct{}, 100)}
 		l, pause := newLab(t, s, h.handle), newDial(worker.Limits{Pause: true})
 		cfg := worker.QueueConfig{Concurrency: 2, MaxInHand: 10, Limiter: pause.open}
 		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": cfg}})
@@ -162,7 +162,7 @@ func TestNoLineAboutATurnAfterTheEnd(t *testing.T) {
 // Concurrency changes while the worker runs, up and down. When it falls, no running handler is cut off.
 func TestLiveConcurrency(t *testing.T) {
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
-		h := &handling{done: make(chan struct{})}
+		h := &runs{done: make(chan struct{})}
 		l, limit := newLab(t, s, h.handle), newDial(worker.Limits{Concurrency: 1})
 		l.Start(worker.Config{Queues: map[string]worker.QueueConfig{"jobs": {Concurrency: 4, Limiter: limit.open}}})
 		l.sendJobs(t, make([]job, 200)...)
@@ -251,7 +251,7 @@ func TestLivePollInterval(t *testing.T) {
 // Of several limiters all must allow, and the least limits hold that they name.
 func TestLimitersTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		h := &handling{done: make(chan struct{})}
+		h := &runs{done: make(chan struct{})}
 		l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 		a, b, c := newDial(worker.Limits{Pause: true}), newDial(worker.Limits{}), newDial(worker.Limits{})
 		stop := l.Start(worker.Config{DrainTimeout: time.Second, Queues: jobsLimiter(worker.Limiters(a.open, worker.Limiters(b.open, c.open)))})
@@ -317,7 +317,7 @@ func TestLimiterThatMisbehaves(t *testing.T) {
 					}
 					return misdeed(t)
 				}}
-				h := &handling{done: make(chan struct{})}
+				h := &runs{done: make(chan struct{})}
 				l := newLab(t, worldtest.OpenStore(t, worldtest.Virtual), h.handle)
 				stop := l.Start(worker.Config{DrainTimeout: time.Second, Logger: slog.New(log), Queues: jobsLimiter(func(context.Context, worker.Consumer) (worker.Limiter, error) { return r, nil })})
 				time.Sleep(time.Second)

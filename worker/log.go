@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 )
 
 // reporter logs the failures of deliveries, whether the handler failed or a step before or after it. The lines name
@@ -26,7 +27,7 @@ func (r *reporter) logFailure(ctx context.Context, m *message, err error) {
 		if before := e.LastError; before != err.Text && !strings.HasPrefix(before, "panic: ") {
 			attrs = append(attrs, slog.String("stack", err.Stack))
 		}
-	case *handlers.HangError:
+	case *verdict.HangError:
 		level = slog.LevelError
 		if e.Hangs == 0 {
 			attrs = append(attrs, slog.String("stack", err.Stack))
@@ -37,12 +38,12 @@ func (r *reporter) logFailure(ctx context.Context, m *message, err error) {
 
 // logHandBack logs that a message is handed back for no fault of its own. The first hand-back is logged as information,
 // or as a warning where the kind is unknown; later ones as warnings, more and more seldom; the rest at the debug level.
-func (r *reporter) logHandBack(ctx context.Context, m *message, v handlers.Verdict) {
+func (r *reporter) logHandBack(ctx context.Context, m *message, v verdict.Verdict) {
 	n := m.envelope.HandBacks + 1
 	level := slog.LevelDebug
 	switch {
 	case v.Wait != "": // it waits for others, and that is told of them
-	case seldom(n), n == 1 && v.Action == handlers.UnknownKind:
+	case seldom(n), n == 1 && v.Action == verdict.UnknownKind:
 		level = slog.LevelWarn
 	case n == 1:
 		level = slog.LevelInfo
@@ -54,7 +55,7 @@ func (r *reporter) logHandBack(ctx context.Context, m *message, v handlers.Verdi
 		attrs = append(attrs, slog.Any("error", v.Err))
 	}
 	event := "message handed back"
-	if v.Action == handlers.UnknownKind {
+	if v.Action == verdict.UnknownKind {
 		event = "message of unknown kind handed back for a newer worker"
 	}
 	r.log.LogAttrs(ctx, level, event, attrs...)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/wire"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -79,7 +79,7 @@ func TestLogOfEventWithoutRoute(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		w, log := newFused(t, s), worldtest.NewLog()
-		handlers.Fold(wire.Inside{}, w.Registry, "book", "accounts", w.Accounts,
+		handling.Fold(w.Registry.Inside(), handling.As{}, "book", "accounts", w.Accounts,
 			func(_ *channel.Envelope, m Add) (string, bool) { return m.To, true },
 			func(a Account, _ *channel.Envelope, _ Add) (Account, []channel.Message, error) {
 				return a, []channel.Message{other{}}, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/tracing"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -33,7 +33,7 @@ type message struct {
 	bad              error            // the fault found while it was decoded and resolved
 	doomed           error            // why it is poisoned, once it is the only suspect
 	entry            *poison.Entry    // in the poison queue, of a worker that didn't come to the message's end
-	delivery         *handlers.Delivery
+	delivery         *handling.Delivery
 	deliveries       int
 	early            bool // it is not due yet
 	sentAt           time.Time

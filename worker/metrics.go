@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 )
 
 // metrics holds the metrics of all queues. docs/operating.md explains them.
@@ -64,7 +64,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) queue(q string, all []*handlers.Handler) *queueMetrics {
+func (m *metrics) queue(q string, all []*handling.Handler) *queueMetrics {
 	outcome := func(o string) prometheus.Counter { return m.outcomes.WithLabelValues(q, o) }
 	counted := func(o string) counter { return counter{Counter: outcome(o)} }
 	kinds := map[channel.Kind]*kindCounter{}
@@ -81,5 +81,5 @@ func (m *metrics) queue(q string, all []*handlers.Handler) *queueMetrics {
 	}
 }
 
-// turn counts what happens to the turns of keys; see handlers.TurnNote.
+// turn counts what happens to the turns of keys; see handling.TurnNote.
 func (q *queueMetrics) turn(what string) { q.turns.WithLabelValues(what).Inc() }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 )
 
@@ -22,7 +24,7 @@ const decoding = "the code that decodes the message or finds its key"
 
 // resolved is what the user's code makes of a message before it is handled.
 type resolved struct {
-	delivery *handlers.Delivery
+	delivery *handling.Delivery
 	err      error
 }
 
@@ -40,14 +42,14 @@ func (o *opener) ready(m *message) bool {
 
 // toFetch reports that a message needs a request to the store before it can be resolved.
 func (o *opener) toFetch(m *message) bool {
-	return m.envelope.DataRef != "" || o.mayBeGivenUp(m) || o.registry.Channels().Outbox().Cancellations().MayConcern(&m.envelope)
+	return m.envelope.DataRef != "" || o.mayBeGivenUp(m) || o.registry.Channels.Outbox().Cancellations().MayConcern(&m.envelope)
 }
 
 // mayBeGivenUp reports that a worker may have begun to move a message to the poison queue. Where a unit of work is not
 // atomic, it may have died or failed on the way. The program may have said then that the message is given up, so no
 // handler may run.
 func (o *opener) mayBeGivenUp(m *message) bool {
-	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(o.queue, m.envelope.Kind)
+	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensations.Has(o.queue, m.envelope.Kind)
 }
 
 // suspicious reports that a message may be what kills its workers.
@@ -69,7 +71,7 @@ func (o *opener) decode(m *message) (err error) {
 	if m.silentDeliveries >= o.all.MaxDeliveries {
 		err = handlers.Poison(handlers.ReasonDeliveries,
 			fmt.Errorf("delivered %d times without an outcome: does it kill its worker? last error: %s", m.silentDeliveries, m.envelope.LastError))
-		users := o.registry.Compensates(o.queue, m.envelope.Kind) || handlers.KeyInBody(o.registry, o.queue, m.envelope.Kind)
+		users := o.registry.Compensations.Has(o.queue, m.envelope.Kind) || o.registry.Handlers.KeyInBody(o.queue, m.envelope.Kind)
 		if users && m.silentDeliveries < o.all.MaxDeliveries+compensations {
 			m.doomed = err // the user's code gets it once more, and may be what kills the worker
 			return nil
@@ -80,7 +82,7 @@ func (o *opener) decode(m *message) (err error) {
 
 // guarded resolves one message, whatever the user's code does.
 func (o *opener) guarded(hangs *hung, m *message) {
-	handlers.Guard(decoding, 1, func(int) resolved {
+	usercode.Guard(decoding, 1, func(int) resolved {
 		return o.resolve(m)
 	}, func(_ int, r resolved) {
 		m.delivery, m.bad = r.delivery, r.err
@@ -92,12 +94,12 @@ func (o *opener) guarded(hangs *hung, m *message) {
 
 // toTurn reports that a message that fails before its handler takes its turn to fail, so that its turn learns of it.
 func (o *opener) toTurn(m *message) bool {
-	m.delivery = handlers.Failing(o.registry, o.queue, &m.envelope, m.delivery, m.bad)
+	m.delivery = handling.Failing(o.registry, o.queue, &m.envelope, m.delivery, m.bad)
 	return m.delivery != nil
 }
 
 // resolve finds the handler of a message that has its data. It calls the user's code, and changes nothing.
 func (o *opener) resolve(m *message) resolved {
-	d, err := o.registry.Resolve(o.queue, &m.envelope)
+	d, err := o.registry.Handlers.Resolve(o.queue, &m.envelope)
 	return resolved{d, err}
 }

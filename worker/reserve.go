@@ -30,7 +30,7 @@ func (r Reserve) below() channel.Priority {
 
 // keepsOut reports that a message may not take a reserved handler.
 func (r Reserve) keepsOut(body []byte) bool {
-	return r.slots() > 0 && channel.PriorityOf(wire.Inside{}, body) < r.below()
+	return r.slots() > 0 && wire.PriorityOf(body) < r.below()
 }
 
 // kept is how many of so many places are kept from messages that may not take a reserved handler.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -116,12 +117,12 @@ func TestSettlerAlone(t *testing.T) {
 			}
 			released[e.Name]++
 		})
-		outcomes := map[string]handlers.Outcome{
+		outcomes := map[string]handling.Outcome{
 			"done":     {},
 			"again":    {Err: errors.New("not yet")},
 			"later":    {Err: handlers.Later(time.Hour, "closed")},
 			"poison":   {Err: handlers.Poison("bad", nil)},
-			"lost":     {Ended: handlers.Stale},
+			"lost":     {Ended: handling.Stale},
 			"in a row": {},
 		}
 		for name := range outcomes {
@@ -139,7 +140,7 @@ func TestSettlerAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.conclude(t.Context(), m, outcomes[e.Name])
-			s.conclude(t.Context(), m, handlers.Outcome{Err: errors.New("too late")}) // by a handler that was given up
+			s.conclude(t.Context(), m, handling.Outcome{Err: errors.New("too late")}) // by a handler that was given up
 		}
 		s.wait()
 		g.wantStats("afterwards", 0, 1, 2) // the lost one is another worker's
@@ -149,7 +150,7 @@ func TestSettlerAlone(t *testing.T) {
 			}
 		}
 		n := 0
-		for _, err := range poison.At(g.registry.Channels(), g.queue).List(t.Context()) {
+		for _, err := range poison.At(g.registry.Channels, g.queue).List(t.Context()) {
 			if n++; err != nil {
 				t.Error(err)
 			}
@@ -347,7 +348,7 @@ func TestRenewalGoesOnAfterACommitThatFails(t *testing.T) {
 		stop()
 		g.wantStats("after three visibilities", 0, 1, 0)
 		_, ended, err := h.settler.commit(t.Context(), storage.Work{}, ms, []int{0})
-		if err != nil || len(ended) != 1 || ended[0] != handlers.Deleted {
+		if err != nil || len(ended) != 1 || ended[0] != handling.Deleted {
 			t.Errorf("got %v and error %v, want that it is deleted", ended, err)
 		}
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -24,7 +24,7 @@ func (r *runner) runOne(ctx context.Context, m *message) {
 		return
 	}
 	began := r.starts.started(m)
-	outcomes := handlers.Handle(ctx, handlers.Group{}, []*handlers.Delivery{m.delivery}, committing(r.settler, m))
+	outcomes := handling.Handle(ctx, handling.Group{}, []*handling.Delivery{m.delivery}, committing(r.settler, m))
 	r.starts.ended(began, outcomes)
 	m.claim.own.End(nil)
 	r.settler.conclude(ctx, m, outcomes[0])
@@ -32,7 +32,7 @@ func (r *runner) runOne(ctx context.Context, m *message) {
 
 // runGroup folds messages of a document, or runs messages of a key in turn. It returns the messages that are left when
 // the turn has taken long enough.
-func (r *runner) runGroup(ctx context.Context, id handlers.Group, batch []*message) (left []*message) {
+func (r *runner) runGroup(ctx context.Context, id handling.Group, batch []*message) (left []*message) {
 	if id.TakesTurns() {
 		return newRound(r.setup, r.settler, r.starts, r.owned).takeTurn(ctx, id, batch)
 	}
@@ -40,9 +40,9 @@ func (r *runner) runGroup(ctx context.Context, id handlers.Group, batch []*messa
 	return nil
 }
 
-func (r *runner) fold(ctx context.Context, id handlers.Group, batch []*message) {
+func (r *runner) fold(ctx context.Context, id handling.Group, batch []*message) {
 	ms := make([]*message, 0, len(batch))
-	ds := make([]*handlers.Delivery, 0, len(batch))
+	ds := make([]*handling.Delivery, 0, len(batch))
 	var began time.Time
 	for _, m := range batch {
 		if !m.claim.ours(r.owned) {
@@ -55,7 +55,7 @@ func (r *runner) fold(ctx context.Context, id handlers.Group, batch []*message) 
 	if len(ms) == 0 {
 		return
 	}
-	outcomes := handlers.Handle(ctx, id, ds, committing(r.settler, ms...))
+	outcomes := handling.Handle(ctx, id, ds, committing(r.settler, ms...))
 	r.starts.ended(began, outcomes)
 	for i, m := range ms {
 		r.settler.conclude(ctx, m, outcomes[i])
@@ -63,8 +63,8 @@ func (r *runner) fold(ctx context.Context, id handlers.Group, batch []*message) 
 }
 
 // committing returns the function that commits the unit of work of messages.
-func committing(s *settler, ms ...*message) handlers.Commit {
-	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handlers.Ended, error) {
+func committing(s *settler, ms ...*message) handling.Commit {
+	return func(ctx context.Context, work storage.Work, ends []int) (storage.ETag, []handling.Ended, error) {
 		return s.commit(ctx, work, ms, ends)
 	}
 }

@@ -9,6 +9,9 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -37,7 +40,7 @@ func newSettler(base context.Context, with setup, hangs *hung, released func(m *
 // commit commits the unit of work of a fold, or of a reaction's answer, and deletes the messages ms[i], for each i of
 // ends, with it. Their renewal pauses, so that the newest receipts stay the newest. It goes on where nothing was
 // deleted.
-func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, ends []int) (storage.ETag, []handlers.Ended, error) {
+func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, ends []int) (storage.ETag, []handling.Ended, error) {
 	for _, i := range ends {
 		work.Delete = append(work.Delete, storage.Claim{Queue: ms[i].queue, Receipt: ms[i].claim.settle()})
 	}
@@ -48,27 +51,27 @@ func (s *settler) commit(ctx context.Context, work storage.Work, ms []*message, 
 		}
 		return "", nil, err
 	}
-	ended := make([]handlers.Ended, len(ends))
+	ended := make([]handling.Ended, len(ends))
 	for i, claim := range work.Delete {
-		ended[i] = handlers.Deleted
+		ended[i] = handling.Deleted
 		if slices.Contains(done.Stale, claim) {
-			ended[i] = handlers.Stale
+			ended[i] = handling.Stale
 		}
 	}
 	return done.ETag, ended, nil
 }
 
 // conclude ends a delivery by the outcome of its handling.
-func (s *settler) conclude(ctx context.Context, m *message, o handlers.Outcome) {
+func (s *settler) conclude(ctx context.Context, m *message, o handling.Outcome) {
 	if !m.claim.end() {
 		return
 	}
 	switch {
 	case o.Err != nil:
 		s.settle(ctx, m, o.Err)
-	case o.Ended == handlers.Stale: // another worker has the message, and needs its body
+	case o.Ended == handling.Stale: // another worker has the message, and needs its body
 		s.lose(m)
-	case o.Ended == handlers.Deleted:
+	case o.Ended == handling.Deleted:
 		s.finisher.done(m)
 		s.finisher.dropBody(ctx, m)
 		s.finisher.released(m)
@@ -93,19 +96,19 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		s.finisher.released(m) // the handler may have failed because of that; the worker that has the message now decides
 		return
 	}
-	v := handlers.Judge(err)
+	v := verdict.Judge(err)
 	m.judged(v)
 	e := m.history()
 	switch v.Action {
-	case handlers.ToPoison:
+	case verdict.ToPoison:
 		if v.Spent && m.began.Load() != nil { // the handler said so, not a step before it
 			e.Attempts++
 		}
 		s.poison(ctx, m, v.Reason, err)
-	case handlers.TryAgain:
+	case verdict.TryAgain:
 		s.finisher.report.logFailure(ctx, m, err)
 		s.tryAgain(ctx, m, v)
-	case handlers.UnknownKind:
+	case verdict.UnknownKind:
 		if m.unknownFor(s.all.UnknownFor) {
 			s.poison(ctx, m, handlers.ReasonUnknownKind, err)
 			return
@@ -117,7 +120,7 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 		e.HandBacks++
 		s.stats.handedBack.Inc()
 		s.rewrite(ctx, m, RetryDelay(e.HandBacks, e.ID), err)
-	case handlers.Unavailable:
+	case verdict.Unavailable:
 		s.stats.unavailable.Inc()
 		s.finisher.report.logTrouble(ctx, m, err)
 		s.handBack(ctx, m, storeDelay, err)
@@ -138,16 +141,16 @@ func (s *settler) settle(ctx context.Context, m *message, err error) {
 }
 
 // isUnknown reports that an effect may have happened, so that no other delivery may try it.
-func isUnknown(err error) bool { return handlers.Judge(err).OutcomeUnknown() }
+func isUnknown(err error) bool { return verdict.Judge(err).OutcomeUnknown() }
 
 // tryAgain spends an attempt.
-func (s *settler) tryAgain(ctx context.Context, m *message, v handlers.Verdict) {
+func (s *settler) tryAgain(ctx context.Context, m *message, v verdict.Verdict) {
 	e := m.history()
 	e.Attempts++
 	if e.FirstFailed.IsZero() {
 		e.FirstFailed = time.Now()
 	}
-	if _, hangs := v.Err.(*handlers.HangError); hangs {
+	if _, hangs := v.Err.(*verdict.HangError); hangs {
 		e.Hangs++
 	}
 	if reason := givesUp(e, s.cfg.MaxAttempts); reason != "" {
@@ -175,7 +178,7 @@ func givesUp(e *channel.Envelope, most int) string {
 
 // retryDelay calls the queue's RetryDelay, which is the user's code.
 func (s *settler) retryDelay(ctx context.Context, failed int, id string) (d time.Duration) {
-	handlers.Guard("RetryDelay", 1, func(int) time.Duration {
+	usercode.Guard("RetryDelay", 1, func(int) time.Duration {
 		return s.cfg.RetryDelay(failed, id)
 	}, func(_ int, delay time.Duration) {
 		d = delay

@@ -3,7 +3,7 @@ package worker
 import (
 	"log/slog"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -12,7 +12,7 @@ type setup struct {
 	queue    string
 	q        *storage.Queue
 	store    *storage.Store
-	registry *handlers.Registry
+	registry *handling.Registry
 	cfg      QueueConfig // complete
 	all      *Config     // for what is the same in all queues
 	log      *slog.Logger

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -32,9 +31,9 @@ func TestChecksBeforeStart(t *testing.T) {
 			w := newWorld(t, worldtest.OpenStore(t, ""))
 			worldtest.Send(w.World, Add{To: "a", Amount: 1})
 			var made []string
-			w.Registry.BeforeStart(wire.Inside{}, func(context.Context) error { made = append(made, "first"); return nil })
-			w.Registry.BeforeStart(wire.Inside{}, func(ctx context.Context) error { made = append(made, "second"); return test.check(ctx) })
-			w.Registry.BeforeStart(wire.Inside{}, func(context.Context) error { made = append(made, "third"); return nil })
+			w.Registry.Inside().Hooks.BeforeStart(func(context.Context) error { made = append(made, "first"); return nil })
+			w.Registry.Inside().Hooks.BeforeStart(func(ctx context.Context) error { made = append(made, "second"); return test.check(ctx) })
+			w.Registry.Inside().Hooks.BeforeStart(func(context.Context) error { made = append(made, "third"); return nil })
 			wk, err := worker.New(w.Registry, worker.Config{Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
@@ -61,19 +60,9 @@ func TestStopDuringACheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, worldtest.OpenStore(t, worldtest.Virtual))
-		w.Registry.BeforeStart(wire.Inside{}, func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+		w.Registry.Inside().Hooks.BeforeStart(func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
 		stop := w.Start(worker.Config{})
 		synctest.Wait()
 		worldtest.WantErr(t, stop(), nil)
 	})
-}
-
-// A registry reports a check that is nil.
-func TestNilCheckBeforeStart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worldtest.OpenStore(t, ""))
-	w.Registry.BeforeStart(wire.Inside{}, nil)
-	if _, err := worker.New(w.Registry, worker.Config{}); err == nil || !strings.Contains(err.Error(), "check before the start is nil") {
-		t.Errorf("got error %v, want one about the check", err)
-	}
 }

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 )
 
 // starts says whether handlers of a queue may start, and notes their starts and ends.
@@ -23,7 +23,7 @@ func (s *starts) started(m *message) time.Time {
 	now := time.Now()
 	m.began.Store(&now)
 	m.beginSpan(&s.setup, now)
-	m.delivery.Number = m.deliveries - m.envelope.Hops
+	m.delivery.Count(m.deliveries - m.envelope.Hops)
 	s.stats.running.Inc()
 	s.stats.pickup.Observe(max(0, now.Sub(later(m.sentAt, m.envelope.Due))).Seconds())
 	s.room.waited(now.Sub(m.received))
@@ -31,7 +31,7 @@ func (s *starts) started(m *message) time.Time {
 }
 
 // ended notes that handlers have ended, or were given up.
-func (s *starts) ended(began time.Time, outcomes []handlers.Outcome) {
+func (s *starts) ended(began time.Time, outcomes []handling.Outcome) {
 	s.stats.running.Sub(float64(len(outcomes)))
 	took := time.Since(began)
 	s.stats.seconds.Observe(took.Seconds())

@@ -3,13 +3,13 @@ package worker
 import (
 	"time"
 
-	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/verdict"
 	"github.com/millrace-go/millrace/internal/tracing"
 )
 
 // beginSpan begins the span of a delivery, if spans are made.
 func (m *message) beginSpan(with *setup, now time.Time) {
-	span := with.registry.Channels().Tracer().Process(&m.envelope, tracing.Delivery{
+	span := with.registry.Channels.Tracer().Process(&m.envelope, tracing.Delivery{
 		Queue: m.queue, Worker: with.all.Name, Number: m.deliveries, Sent: m.sentAt, Received: m.received, Began: now,
 	})
 	if span == nil {
@@ -18,7 +18,7 @@ func (m *message) beginSpan(with *setup, now time.Time) {
 	own := span // a variable of its own, so that nothing is allocated without a span
 	m.span.Store(&own)
 	if m.delivery != nil {
-		m.delivery.Span = span
+		m.delivery.TraceTo(span)
 	}
 }
 
@@ -31,8 +31,8 @@ func (m *message) tracedBy() tracing.Span {
 }
 
 // judged notes the verdict in the span.
-func (m *message) judged(v handlers.Verdict) {
-	if v.Action == handlers.HandBack {
+func (m *message) judged(v verdict.Verdict) {
+	if v.Action == verdict.HandBack {
 		tracing.HandBack(m.tracedBy())
 		return
 	}

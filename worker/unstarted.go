@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/millrace-go/millrace/handlers"
 )
 
 // unstartedMost is how long a message waits in hand for its handler. Where the others of a key have little patience, it
@@ -35,7 +33,7 @@ type unstarted struct {
 
 // mayWait returns how long a message of a queue waits in hand for its handler.
 func mayWait(h setup) time.Duration {
-	if most := handlers.MayWait(h.registry, h.queue); most > 0 {
+	if most := h.registry.Turns.MayWait(h.queue); most > 0 {
 		return min(unstartedMost, most)
 	}
 	return unstartedMost
@@ -63,7 +61,7 @@ func (u *unstarted) waitsSince(then time.Time) bool {
 
 // goes reports that no other message has to run after this one because it came later.
 func (u *unstarted) goes(m *message) bool {
-	inTurn := handlers.KeyInBody(u.registry, u.queue, m.envelope.Kind)
+	inTurn := u.registry.Handlers.KeyInBody(u.queue, m.envelope.Kind)
 	return !inTurn || m.delivery == nil && m.envelope.Attempts > 0 // the others wait for it, or went past it
 }
 

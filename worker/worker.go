@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling"
 	"github.com/millrace-go/millrace/internal/wall"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -19,7 +20,7 @@ import (
 // A Worker consumes queues of its registry's store.
 type Worker struct {
 	store   *storage.Store // the store of the registry's channels
-	h       *handlers.Registry
+	h       *handling.Registry
 	cfg     Config
 	stats   map[string]*queueMetrics // by queue
 	hung    map[string]*hung         // by queue
@@ -38,9 +39,9 @@ func New(h *handlers.Registry, cfg Config) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("worker: metrics: %w", err)
 	}
-	w := &Worker{store: h.Channels().Store(), h: h, cfg: cfg, stats: map[string]*queueMetrics{}, hung: map[string]*hung{}}
+	w := &Worker{store: h.Channels().Store(), h: h.Inside(), cfg: cfg, stats: map[string]*queueMetrics{}, hung: map[string]*hung{}}
 	for _, q := range cfg.Consume {
-		w.stats[q] = m.queue(q, h.Handlers(q)) // now, so that a worker that stands by has its metrics too
+		w.stats[q] = m.queue(q, w.h.Handlers.Of(q)) // now, so that a worker that stands by has its metrics too
 		w.hung[q] = newHung(q, cfg.Queues[q].Concurrency, cfg.Logger, w.stats[q].abandoned)
 	}
 	return w, nil
@@ -118,7 +119,7 @@ func (w *Worker) clockSet(ctx context.Context) func(by time.Duration) error {
 		log := w.cfg.Logger.With("worker", w.cfg.Name, "by", by)
 		ctx, cancel := context.WithTimeout(ctx, outcomeTime)
 		defer cancel()
-		if err := handlers.ClockSet(ctx, w.h); err != nil {
+		if err := w.h.Hooks.ClockSet(ctx); err != nil {
 			log.LogAttrs(ctx, slog.LevelWarn, "the clock of this machine was set; can't look again at what waits for a time; trying again", slog.Any("error", err))
 			return err
 		}
@@ -134,7 +135,7 @@ func (w *Worker) checkStart(ctx context.Context) error {
 			return err
 		}
 	}
-	return w.h.CheckStart(ctx)
+	return w.h.Hooks.CheckStart(ctx)
 }
 
 // stopped logs the end of a worker whose start is logged.
@@ -177,7 +178,7 @@ func (w *Worker) announce(ctx context.Context) {
 		slog.Int("max_attempts", c.MaxAttempts), slog.Int("max_deliveries", c.MaxDeliveries), slog.Duration("drain_timeout", c.DrainTimeout))
 	for _, q := range c.Consume {
 		var kinds []string
-		for _, h := range w.h.Handlers(q) {
+		for _, h := range w.h.Handlers.Of(q) {
 			kinds = append(kinds, fmt.Sprintf("%s → %s", h.Kind(), h.Name()))
 		}
 		own := c.Queues[q]
@@ -185,8 +186,8 @@ func (w *Worker) announce(ctx context.Context) {
 			slog.Int("concurrency", own.Concurrency), slog.Int("max_in_hand", own.MaxInHand), slog.Int("max_bodies", own.MaxBodies),
 			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Int("reserved", own.Reserve.slots()), slog.Bool("has_turn", own.Limiter != nil))
 	}
-	known := w.h.Queues()
-	for _, q := range w.h.Channels().Routes().Queues() {
+	known := w.h.Handlers.Queues()
+	for _, q := range w.h.Channels.Routes().Queues() {
 		if !slices.Contains(known, q) {
 			log.LogAttrs(ctx, slog.LevelInfo, "the routes name a queue that has no handler here; another program must consume it", slog.String("queue", q))
 		}

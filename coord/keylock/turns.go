@@ -50,7 +50,7 @@ type Turns struct {
 
 // New returns the turns of a group; see storage.CheckKey for names.
 func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
-	faults := []error{storecall.CheckStore(store), storage.CheckKey(group), storecall.CheckText("Holder", cfg.Holder, maxText), CheckTTL(cfg.TTL)}
+	faults := []error{storecall.CheckStore(store), storage.CheckKey(group), storecall.CheckText("Holder", cfg.Holder, maxText), checkTTL(cfg.TTL)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("keylock: %w", err)
 	}
@@ -66,8 +66,8 @@ func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: newMemory(sights), sweep: newSweeper()}, nil
 }
 
-// CheckTTL refuses what Config.TTL can't be. Zero is the default.
-func CheckTTL(ttl time.Duration) error {
+// checkTTL refuses what Config.TTL can't be. Zero is the default.
+func checkTTL(ttl time.Duration) error {
 	if ttl != 0 && (ttl < minTTL || ttl > maxTTL || ttl%time.Millisecond != 0) {
 		return fmt.Errorf("%w: TTL is %v; want %v to %v, in whole milliseconds", storage.ErrInvalid, ttl, minTTL, maxTTL)
 	}

@@ -2,8 +2,8 @@ package wire
 
 import "reflect"
 
-// Routed is what the routes say about a kind.
-type Routed struct {
+// RoutedKind is what the routes say about a kind.
+type RoutedKind struct {
 	Kind    Kind
 	Message reflect.Type
 	Command bool
@@ -18,7 +18,7 @@ type Handled struct {
 	Collection string // that it folds into; empty for a reaction
 	Group      string // under which the collection's record has the message, see values.Change; empty for none
 	View       bool   // that collection is a view
-	Form       string // see Inside
+	Form       string // see handling.As
 
 	Value reflect.Type // of the collection's values; nil for a reaction
 
@@ -26,14 +26,14 @@ type Handled struct {
 	Once  bool // a reaction that notes each message, see handlers.ReactOnce
 	Turns bool // a reaction that runs once at a time for each key, see handlers.OneAtATime
 
-	// Unrecorded reports that the collection keeps no record of a message, see values.Config.Idempotent. It is nil for a
-	// reaction, and true for a message on which that function fails.
+	// Unrecorded reports that the collection keeps no record of a message, see values.Config.Idempotent. It is nil for
+	// a reaction, and true for a message on which that function fails.
 	Unrecorded func(*Envelope) bool
 
-	// Standing reports of a message that is due later that nothing waits for it; see Inside. It may be nil.
+	// Standing reports of a message that is due later that nothing waits for it; see handling.As. It may be nil.
 	Standing func(*Envelope) bool
 
-	// Key returns the key of the document that a message is for; ok is false for a message that the handler ignores. Key
-	// is nil for a reaction. It calls the user's code, and returns an error for whatever that code does but hang.
+	// Key returns the key of the document that a message is for; ok is false for a message that the handler ignores.
+	// Key is nil for a reaction. It calls the user's code, and returns an error for whatever that code does but hang.
 	Key func(*Envelope) (key string, ok bool, err error)
 }

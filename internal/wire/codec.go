@@ -21,7 +21,7 @@ type decoder struct {
 
 // Register registers a type of message for its kind. Registering the same type again is harmless; one kind can't have
 // two types.
-func Register[M Message](c *Codec) error { return RegisterAs[M](c, kindOf[M]()) }
+func Register[M Message](c *Codec) error { return RegisterAs[M](c, KindOf[M]()) }
 
 // RegisterAs registers a type of message for a kind. A type whose Kind depends on its value may have several.
 func RegisterAs[M Message](c *Codec, k Kind) error {
@@ -47,7 +47,7 @@ func RegisterAs[M Message](c *Codec, k Kind) error {
 // Upgrade registers an older type of message for its kind. A message of that kind becomes the newer type when it is
 // decoded. The newer type must be registered already, by Register or by another Upgrade.
 func Upgrade[Old, New Message](c *Codec, f func(Old) New) error {
-	from, to := kindOf[Old](), kindOf[New]()
+	from, to := KindOf[Old](), KindOf[New]()
 	if err := from.Check(); err != nil {
 		return fmt.Errorf("channel: %w", err)
 	}

@@ -39,31 +39,10 @@ type (
 )
 
 // Inside is an argument of a function that is exported for this module's own packages. No other module can name it.
-type Inside struct {
-	View bool // the fold is a view's
+type Inside struct{}
 
-	// Form is the framework's form of the fold's documents, such as "plan". Defaults to none: they are the program's.
-	Form string
-
-	Clock   bool // the fold reads the clock: repeated later, it may decide otherwise
-	Command bool // the route is a command's
-	Kind    Kind // of the type, where the type's Kind depends on its value; empty: the type's own
-
-	// Standing reports of a message that is due later that nothing waits for it: housekeeping that is always planned
-	// ahead. nil: none is so.
-	Standing func(*Envelope) bool
-}
-
-// KindIn returns the kind that a type of message is registered for.
-func KindIn[M Message](x Inside) Kind {
-	if x.Kind != "" {
-		return x.Kind
-	}
-	return kindOf[M]()
-}
-
-// kindOf returns the kind of a message type.
-func kindOf[M Message]() Kind {
+// KindOf returns the kind of a message type.
+func KindOf[M Message]() Kind {
 	var m M
 	return m.Kind()
 }

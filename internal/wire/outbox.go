@@ -33,8 +33,7 @@ type Outbox struct {
 	// Defaults to time.Now.
 	Clock func() time.Time
 
-	Routed func() []Routed // all kinds that have queues, sorted; package channel sets it
-	Source string          // of the messages of a handler; package channel sets it
+	Source string // of the messages of a handler; package channel sets it
 }
 
 // Folded is a message that was folded into a document, as a replay record tells messages. The record need not have it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/jsonform"
 	"github.com/millrace-go/millrace/internal/wire"
 )
@@ -21,7 +22,7 @@ const (
 
 // Describe returns what [Publish] would publish now. All handlers must be registered by then.
 func Describe(r *handlers.Registry, p Program) Description {
-	routed := r.Channels().Outbox().Routed()
+	routed := r.Channels().Routes().All()
 	d := Description{Program: p, Queues: []Queue{}, Kinds: []Kind{}, Collections: []Collection{}}
 	place := map[string]int{} // of a queue in d.Queues
 	lanes := r.Channels().Routes().Lanes()
@@ -30,7 +31,7 @@ func Describe(r *handlers.Registry, p Program) Description {
 		x := lanes[name]
 		d.Queues = append(d.Queues, Queue{Name: name, Lanes: x.Lanes, Priorities: x.Priorities, Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
 	}
-	for _, h := range r.About() {
+	for _, h := range r.Inside().Handlers.About() {
 		q := &d.Queues[place[h.Queue]] // a handler has a route
 		q.Handlers = append(q.Handlers, Handler{Kind: h.Kind, Name: h.Name, Collection: h.Collection, Group: h.Group, Once: h.Once, Turns: h.Turns})
 		if c := (Collection{Name: h.Collection, View: h.View, Form: h.Form}); c.Name != "" {
@@ -59,8 +60,8 @@ func Describe(r *handlers.Registry, p Program) Description {
 
 // exampleOf returns an example of a kind, or nil. It encodes values, which may call the user's methods: first one that
 // shows all members, and then, where that is no good, the zero value.
-func exampleOf(k wire.Routed) (example json.RawMessage) {
-	handlers.Guard("the code that encodes an example of "+string(k.Kind), 2, func(i int) (form []byte) {
+func exampleOf(k wire.RoutedKind) (example json.RawMessage) {
+	usercode.Guard("the code that encodes an example of "+string(k.Kind), 2, func(i int) (form []byte) {
 		switch {
 		case i == 0:
 			form, _ = jsonform.Encode(jsonform.Example(k.Message)) // a kind may have no example

@@ -149,7 +149,7 @@ func Keep(ctx context.Context, r *handlers.Registry, p Program) {
 		}
 		if err != nil {
 			again = keepAgain
-			r.Logger().LogAttrs(ctx, slog.LevelWarn, "can't publish what this program knows of its queues; the operator's tools show less", slog.Any("error", err))
+			r.Inside().Logger.LogAttrs(ctx, slog.LevelWarn, "can't publish what this program knows of its queues; the operator's tools show less", slog.Any("error", err))
 		}
 		timer := time.NewTimer(again)
 		select {

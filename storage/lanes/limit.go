@@ -15,7 +15,7 @@ type limitKey struct{}
 
 // AtMostBelow returns a context under which one Receive brings at most n messages of the lanes below a priority. So a
 // worker doesn't take what it can't run. The slow lane counts as below each priority, because it has messages of all.
-// Others stay in their lanes, and keep their turns. Packages above reach it through channel.AtMostBelow.
+// Others stay in their lanes, and keep their turns. Packages above reach it through wire.AtMostBelow.
 func AtMostBelow(ctx context.Context, p Priority, n int) context.Context {
 	return context.WithValue(ctx, limitKey{}, limit{p, max(0, n)})
 }

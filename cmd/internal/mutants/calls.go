@@ -29,8 +29,8 @@ func guardedCalls() []mutant {
 		},
 		{
 			name: "a handler whose goroutine ends leaves no doubt",
-			file: "handlers/delivery.go",
-			old:  "	case !r.returned && d.doubts.Load() > 0:\n		return Poison(ReasonOutcomeUnknown, r.fault)\n",
+			file: "internal/handling/handle.go",
+			old:  "	case r.Fault() != nil && d.doubts.Load() > 0:\n		return verdict.Poison(verdict.ReasonOutcomeUnknown, r.Fault())\n",
 			new:  "",
 			by:   "guard",
 			test: "TestLaw11AHangRepeatsNoCall",

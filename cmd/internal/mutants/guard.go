@@ -125,18 +125,18 @@ func guards() []mutant {
 		},
 		{
 			name: "the note of an unknown outcome is taken back",
-			file: "handlers/once.go",
+			file: "internal/handling/once/once.go",
 			old:  "	if n.unknown.Unknown {\n",
 			new:  "	if false {\n",
-			by:   "handlers",
+			by:   "internal/handling/once",
 			test: "TestOnceAfterAnUnknownOutcome",
 		},
 		{
 			name: "an operator's decision repeats an unknown outcome twice",
-			file: "handlers/once.go",
+			file: "internal/handling/once/once.go",
 			old:  " || n.retried == retried }",
 			new:  " }",
-			by:   "handlers",
+			by:   "internal/handling/once",
 			test: "TestOnceAfterAnUnknownOutcome",
 		},
 		{

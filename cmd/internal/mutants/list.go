@@ -203,10 +203,10 @@ func promises() []mutant {
 		},
 		{
 			name: "notes of idempotency keys are never deleted",
-			file: "handlers/sweep.go",
+			file: "internal/handling/once/sweep.go",
 			old:  "				old = append(old, row.Key)\n",
 			new:  "",
-			by:   "handlers",
+			by:   "internal/handling/once",
 			test: "TestNotesOfKeysEnd",
 		},
 		{
@@ -238,8 +238,8 @@ func promises() []mutant {
 		{
 			name: "a message of an unknown kind is done",
 			file: "worker/settle.go",
-			old:  "	case handlers.UnknownKind:\n",
-			new:  "	case handlers.UnknownKind:\n		s.deletes.add(m)\n		return\n",
+			old:  "	case verdict.UnknownKind:\n",
+			new:  "	case verdict.UnknownKind:\n		s.deletes.add(m)\n		return\n",
 		},
 		{
 			name: "a stop costs an attempt",
@@ -301,14 +301,14 @@ func promises() []mutant {
 		{
 			name: "a handler runs although its message is given up",
 			file: "worker/open.go",
-			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensates(o.queue, m.envelope.Kind)\n",
+			old:  "	return m.silentDeliveries > 0 && !o.store.Atomic() && o.registry.Compensations.Has(o.queue, m.envelope.Kind)\n",
 			new:  "	return false\n",
 			by:   "worker",
 			test: "TestGivingUpWithEveryFault",
 		},
 		{
 			name: "attempts count from zero",
-			file: "handlers/giveup.go",
+			file: "handlers/attempt.go",
 			old:  "	return h.Envelope.Attempts + 1, ",
 			new:  "	return h.Envelope.Attempts, ",
 			by:   "handlers",
@@ -316,7 +316,7 @@ func promises() []mutant {
 		},
 		{
 			name: "an effect is noted before it has happened",
-			file: "handlers/once.go",
+			file: "internal/handling/once/once.go",
 			old:  "	mark.Holder, mark.Beat = n.holder, n.beat\n",
 			new:  "	mark.Holder, mark.Beat, mark.Done = n.holder, n.beat, true\n",
 		},

@@ -10,7 +10,7 @@ func otherLanes() []mutant {
 	return []mutant{
 		{
 			name: "the backlog of a lane uses up patience",
-			file: "handlers/taketurn.go",
+			file: "internal/handling/taketurn.go",
 			old:  "	if queue == nil {\n		return true\n",
 			new:  "	if queue != nil || queue == nil {\n		return true\n",
 			by:   "worker",
@@ -18,7 +18,7 @@ func otherLanes() []mutant {
 		},
 		{
 			name: "the backlog of a priority uses up patience",
-			file: "handlers/taketurn.go",
+			file: "internal/handling/taketurn.go",
 			old:  "(waited < patience || !t.emptied(ctx, s, w)):",
 			new:  "waited < patience:",
 			by:   "worker",

@@ -13,7 +13,7 @@ func parts() []mutant {
 		},
 		{
 			name: "an error whose methods panic is handed on as it is",
-			file: "handlers/guard.go",
+			file: "internal/handling/usercode/guard.go",
 			old:  "err = contain.Sound(f())",
 			new:  "err = f()",
 			by:   "process",
@@ -262,8 +262,8 @@ func parts() []mutant {
 		{
 			name: "a delivery that another worker has counts as deleted",
 			file: "worker/settle.go",
-			old:  "			ended[i] = handlers.Stale\n",
-			new:  "			ended[i] = handlers.Deleted\n",
+			old:  "			ended[i] = handling.Stale\n",
+			new:  "			ended[i] = handling.Deleted\n",
 			by:   "worker",
 			test: "TestLateWorkerLeavesTheBody",
 		},
@@ -285,7 +285,7 @@ func parts() []mutant {
 		},
 		{
 			name: "the result of a call that was given up is used",
-			file: "handlers/guard.go",
+			file: "internal/handling/usercode/run.go",
 			old:  "	if !r.call.CompareAndSwap(call, call+1) {\n",
 			new:  "	if r.call.Store(call + 1); false {\n",
 			by:   "worker",
@@ -333,7 +333,7 @@ func parts() []mutant {
 		},
 		{
 			name: "a traced event of one group is that of every group",
-			file: "handlers/trace.go",
+			file: "internal/handling/trace.go",
 			old:  "	c.Envelope = &e\n",
 			new:  "	c.Envelope, c.Group = &e, \"\"\n",
 			by:   "handlers",

@@ -7,7 +7,7 @@ func processes() []mutant {
 		{
 			name: "an agent's attempt of unknown outcome has failed",
 			file: "process/agent.go",
-			old:  "	case handlers.Judge(err).OutcomeUnknown():\n		done.Outcome = flow.Unknown\n",
+			old:  "	case verdict.Judge(err).OutcomeUnknown():\n		done.Outcome = flow.Unknown\n",
 			new:  "",
 			by:   "guard",
 			test: "TestLaw11AnAgentsUnknownOutcomeIsAnOperators",

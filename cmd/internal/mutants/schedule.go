@@ -129,10 +129,10 @@ func wrongClocks() []mutant {
 		},
 		{
 			name: "notes are deleted by a clock that is ahead",
-			file: "handlers/sweep.go",
+			file: "internal/wire/clock.go",
 			old:  "	if newest.Before(now) {",
 			new:  "	if false {",
-			by:   "handlers",
+			by:   "internal/handling/once",
 			test: "TestOnceForgetsNothingByAClockThatIsAhead",
 		},
 	}

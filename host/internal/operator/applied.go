@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/handling/once"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -69,7 +70,7 @@ func (c editCall) wasApplied(ctx context.Context, entry poison.Entry, e *channel
 
 // wasNoted asks for the note of ReactOnce.
 func (c editCall) wasNoted(ctx context.Context, group string, e *channel.Envelope) (verdict, error) {
-	begun, done, err := handlers.Noted(ctx, c.store, group, e)
+	begun, done, err := once.Noted(ctx, c.store, group, e)
 	switch {
 	case errors.Is(err, values.ErrTooOld):
 		return unclear("its note may be deleted, because the message is more than 30 days old"), nil

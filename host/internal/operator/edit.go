@@ -159,7 +159,7 @@ func (c editCall) toEdit(ctx context.Context) (m poison.Entry, old channel.Envel
 	if err != nil {
 		return m, old, fmt.Errorf("poison edit: the entry holds no message that could be edited (%w). Send a new one with %s send, and discard this one", err, c.Command)
 	}
-	if err := c.channels.Outbox().FetchBody(ctx, &old); err != nil && !errors.Is(err, channel.ErrDataLost) {
+	if err := c.channels.Outbox().FetchBody(ctx, &old); err != nil && !errors.Is(err, wire.ErrDataLost) {
 		return m, old, err
 	}
 	old.DataRef = ""

@@ -51,7 +51,7 @@ func (c *call) use(ctx context.Context, store *storage.Store) error {
 			return err
 		}
 		own := catalog.Describe(c.known.registry, catalog.Program{Name: c.Command})
-		c.known.own, c.known.handled = &own, c.known.registry.About()
+		c.known.own, c.known.handled = &own, c.known.registry.Inside().Handlers.About()
 	}
 	return c.readCatalog(ctx)
 }
@@ -80,7 +80,7 @@ func (c *call) readCatalog(ctx context.Context) error {
 			c.known.queues[x.Name] = true
 		}
 	}
-	c.store, err = channel.WithLanes(wire.Inside{}, c.store, c.known.lanes())
+	c.store, err = wire.WithLanes(c.store, c.known.lanes())
 	return err
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/catalog"
@@ -42,7 +41,7 @@ func TestLanesAreCountedTogether(t *testing.T) {
 			x.known.queues[c.more] = true
 		}
 		var err error
-		if x.store, err = channel.WithLanes(wire.Inside{}, store, x.known.lanes()); err != nil {
+		if x.store, err = wire.WithLanes(store, x.known.lanes()); err != nil {
 			t.Fatal(err)
 		}
 		st, err := x.statsOf(t.Context(), []string{"orders"})

@@ -309,7 +309,7 @@ func (c poisonCall) newShown(ctx context.Context, m poison.Entry) (shown, error)
 		return s, nil
 	}
 	switch err := c.channels.Outbox().FetchBody(ctx, &e); {
-	case errors.Is(err, channel.ErrDataLost):
+	case errors.Is(err, wire.ErrDataLost):
 		s.Lost = err.Error()
 		return s, nil
 	case err != nil:

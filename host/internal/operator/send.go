@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
@@ -202,9 +203,9 @@ func (c *call) complete(e *channel.Envelope, queues []string, about *catalog.Kin
 		if !c.handles(q, e.Kind) {
 			continue
 		}
-		return handlers.Contain(func() error {
+		return usercode.Contain(func() error {
 			trial := *e
-			d, err := c.known.registry.Resolve(q, &trial) // which runs the message's Check
+			d, err := c.known.registry.Inside().Handlers.Resolve(q, &trial) // which runs the message's Check
 			if refused := (*handlers.PoisonError)(nil); errors.As(err, &refused) {
 				return refused.Err
 			}

@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/lanes"
@@ -83,6 +82,6 @@ func (c *call) unseen(ctx context.Context, names []string) ([]string, error) {
 		found[queue] = true
 	}
 	var err error
-	c.store, err = channel.WithLanes(wire.Inside{}, c.store, divided)
+	c.store, err = wire.WithLanes(c.store, divided)
 	return slices.Sorted(maps.Keys(found)), err
 }
