@@ -10,7 +10,6 @@ import (
 	"go/token"
 	"go/types"
 	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,13 +34,6 @@ func exempt() map[string]string {
 		"values":                  "the record and its laws are one idea",
 		"sample/reservations/...": "users copy the sample as a whole, so it is cut by page",
 		"host/internal/operator":  "its verbs become one table of acts",
-	}
-}
-
-// large are the types and packages that are larger than they should be, and how large they may be. The list only
-// shrinks: an entry that is larger than needed is a fault, too.
-func large() map[string]int {
-	return map[string]int{
 	}
 }
 
@@ -216,23 +208,12 @@ func inCycles(graph map[string][]string) []string {
 	return found
 }
 
-// tooLarge returns a sentence for each type and package that is larger than it may be, and for each entry of the list
-// that is larger than needed.
-func tooLarge(all []measured, exempt map[string]string, large map[string]int) []string {
+// tooLarge returns a sentence for each type and package that is larger than it may be.
+func tooLarge(all []measured, exempt map[string]string) []string {
 	var wrong []string
-	unused := maps.Clone(large)
 	judge := func(name string, n, most int, what string) {
-		listed, isListed := large[name]
-		delete(unused, name)
-		switch {
-		case !isListed && n > most:
+		if n > most {
 			wrong = append(wrong, fmt.Sprintf("%s has %d %s, more than %d: cut it", name, n, what, most))
-		case isListed && n > listed:
-			wrong = append(wrong, fmt.Sprintf("%s has %d %s, more than the %d that are listed: it may only shrink", name, n, what, listed))
-		case isListed && n <= most:
-			wrong = append(wrong, fmt.Sprintf("%s has %d %s, not more than %d: remove it from the list", name, n, what, most))
-		case isListed && n < listed:
-			wrong = append(wrong, fmt.Sprintf("%s has %d %s, fewer than the %d that are listed: lower the number", name, n, what, listed))
 		}
 	}
 	for _, m := range all {
@@ -243,9 +224,6 @@ func tooLarge(all []measured, exempt map[string]string, large map[string]int) []
 			judge(m.pkg+"."+name, n, mostEffective, "methods and functions")
 		}
 		judge(m.pkg, len(m.cycles), mostInCycles, "files that call each other in a circle ("+strings.Join(m.cycles, ", ")+")")
-	}
-	for name := range unused {
-		wrong = append(wrong, name+" is in the list of what is large, but is not there: remove it from the list")
 	}
 	slices.Sort(wrong)
 	return wrong
@@ -267,7 +245,7 @@ func TestRoomsAreSmall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range tooLarge(all, exempt(), large()) {
+	for _, fault := range tooLarge(all, exempt()) {
 		t.Error(fault)
 	}
 }
@@ -309,21 +287,9 @@ func through(p port) { p.f(); alone() }
 		t.Errorf("in circles: %q, want %q", m.cycles, want)
 	}
 	big := measured{pkg: "b", effective: map[string]int{"x": mostEffective + 2, "y": mostEffective}, cycles: []string{"1", "2", "3", "4"}}
-	for _, c := range []struct {
-		exempt map[string]string
-		large  map[string]int
-		want   int
-	}{
-		{want: 2},
-		{exempt: map[string]string{"b/...": "a reason"}},
-		{large: map[string]int{"b.x": mostEffective + 2, "b": 4}},
-		{large: map[string]int{"b.x": mostEffective + 1, "b": 4}, want: 1},
-		{large: map[string]int{"b.x": mostEffective + 3, "b": 4}, want: 1},
-		{large: map[string]int{"b.x": mostEffective + 2, "b": 4, "b.y": mostEffective}, want: 1},
-		{large: map[string]int{"b.x": mostEffective + 2, "b": 4, "b.z": 30}, want: 1},
-	} {
-		if got := tooLarge([]measured{big}, c.exempt, c.large); len(got) != c.want {
-			t.Errorf("with %v and %v: %q; want %d faults", c.exempt, c.large, got, c.want)
+	for rule, want := range map[string]int{"b/...": 0, "c": 2} {
+		if got := tooLarge([]measured{big}, map[string]string{rule: "a reason"}); len(got) != want {
+			t.Errorf("with %s exempt: %q; want %d faults", rule, got, want)
 		}
 	}
 }

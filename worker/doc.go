@@ -84,14 +84,20 @@
 //
 // # Files
 //
-//	worker.go    New, Run and Healthy; config.go has Config; consumer.go puts the rooms of a queue together
+//	worker.go    New, Run and Healthy; consumer.go puts the rooms of a queue together
+//	config.go    the fields and defaults of Config; faults.go says what Config may be
 //	limiter.go   what a Limiter may say; board.go opens the limiters of a queue and keeps their limits
 //	intake.go    when messages are taken, and how many: room.go by the time that they wait, reserve.go for urgent ones
-//	hand.go      messages in hand, from their arrival to a handler of crew.go; open.go finds the handler of each
-//	run.go       which messages run together; keyturn.go runs the messages of a key in a turn
-//	claim.go     whose a message is; message.go has the rest; renew.go renews claims, bodies.go fetches large bodies
+//	hand.go      what is in hand, and how the hand closes; open.go finds the handler of each message
+//	fetch.go     what a message needs before its handler is known; bodies.go has room for large bodies
+//	groups.go    which messages are folded together or take turns
+//	backlog.go   what waits for a goroutine of crew.go; starts.go says whether a handler may start
+//	run.go       one message, or one fold; keyturn.go runs the messages of a key in a turn
+//	claim.go     whose a message is, and what a lost claim means; message.go has the rest; renew.go renews claims
 //	suspects.go  messages that may kill their workers; hung.go counts handlers that were given up
-//	unstarted.go which waiting messages go back: when the hand closes, and when they have waited for long
-//	settle.go    how a delivery ends; due.go before its due time, giveup.go in the poison queue, delete.go in batches
+//	unstarted.go which messages go back because they have waited for long
+//	settle.go    how a delivery ends; due.go before its due time, giveup.go in the poison queue
+//	delay.go     what a failed attempt costs: when the next attempt comes
+//	delete.go    deletes in batches; finish.go counts, logs and releases what has ended
 //	log.go       what is logged, and trouble.go how seldom; metrics.go and counts.go count, trace.go has the spans
 package worker
