@@ -43,8 +43,9 @@ type Config struct {
 	Timeout time.Duration
 
 	// Rate bounds the calls of all processes together; their guards have the same name. A call that finds no permit
-	// waits for 250 milliseconds at most, and then its message is handed back. A queue with the guard's Limiter takes only
-	// messages that have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no limit.
+	// waits for 250 milliseconds at most, and then its message is handed back. A queue with the guard's Limiter takes
+	// only messages that have a permit. [PerSecond] and [PerMinute] make one; at least 12 a minute. Defaults to no
+	// limit.
 	Rate Rate
 
 	// Slots bounds the calls of all processes at a time, likewise. Defaults to no limit.
@@ -86,8 +87,8 @@ type Config struct {
 const NoTimeout = time.Duration(-1)
 
 // Break is when a breaker opens: when Rate of the calls in Window failed, of Of calls at least, or when Of calls failed
-// in a row. In both cases at least Distinct messages must have failed within Window. A call outside of a handler counts
-// as a message of its own.
+// in a row. In both cases at least Distinct messages must have failed: within Window, or in the row of failures that
+// lasts. A call outside of a handler counts as a message of its own.
 type Break struct {
 	Rate     float64       `json:"rate,omitzero"`     // above 0, at most 1. Defaults to 0.5.
 	Of       int           `json:"of,omitzero"`       // calls. Defaults to 20.

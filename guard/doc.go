@@ -14,14 +14,16 @@
 //
 //  1. While the breaker is open, nobody calls but one probe, of all processes that have agreed on the breaker, and no
 //     message below MaxAge spends an attempt. A failure is an attempt only if the service has done another message's
-//     call since this message's last try, as far as this process knows. So an outage poisons nobody, but for messages
-//     of unknown outcome, where there is neither Repeatable nor Verify. A process makes the calls that open a breaker,
-//     20 by default, and those that are under way by then. Afterwards there is one probe at a time in all processes.
+//     call since this message's last try, as far as this process knows. So no message goes to the poison queue because
+//     of an outage. The one exception: a message of unknown outcome, if the guard has neither Repeatable nor Verify. A
+//     process makes the calls that open a breaker, 20 by default, and those that are under way by then. Afterwards
+//     there is one probe at a time in all processes.
 //  2. While a message waits, no handler's place is held for longer than 250 milliseconds, and no permit and no slot. A
 //     probe waits also for the store's answer to its claim.
 //  3. One message alone can't open the breaker, nor can one step of a process in all its attempts, nor can fewer than
 //     Break.Distinct messages. A message can't keep the breaker open while others wait: the next probe is another one.
-//     Nor can a caller's own deadline that leaves its calls less than a quarter of Timeout.
+//     A caller may set a deadline that leaves a call less than a quarter of Timeout. The end of such a call doesn't
+//     open the breaker.
 //  4. A process counts its own calls alone, and the trouble of one process stops no other. A breaker is open for all
 //     only if more processes report that theirs has opened than say that their calls are done, or if the service asks
 //     to wait. A process whose own breaker is open stays shut to itself. Without rings nobody may have said that its
@@ -53,20 +55,22 @@
 //     twice after a process that is killed between its call and the note of the outcome, or that alone can't reach the
 //     store for 35 seconds.
 //  12. An adaptive limit stays between Least and Most. Under a backlog it leaves the service work all the time. It
-//     follows a service that does more or less, or takes longer, within a minute or some more. Calls that fail don't
-//     move it, nor do calls that it doesn't bind.
+//     follows a service that does more or less, or takes longer, within a minute or some more. Failed calls don't
+//     move the limit. Calls that are made while the limit isn't reached don't move the limit either.
 //
 // Elapsed time within one process decides all of this, but for MaxAge, which is the age of a message by two machines'
 // clocks, and for when adaptive limits are measured.
 //
 // # Files
 //
-//	guard.go      Guard, Do, Around and Keyed: one call, from its permit to its verdict
+//	guard.go      Guard, Do, Around and Keyed: one call, from its permit to its verdict, and whether it spends an attempt
 //	config.go     Config, Break and Probe, and what they may be
 //	fault.go      Kind and Fault: what an error means; Error
-//	classify.go   Usual, HTTP, SMTP and SQL, which tell kinds of faults; outcome.go and transport.go tell what was sent
+//	classify.go   Usual, HTTP, SMTP and SQL, which tell kinds of faults
+//	outcome.go    how a call ended, from its error, its panic or its end; transport.go tells what was sent
 //	limits.go     Rate and Slots; adaptive.go finds a limit by the times of calls, and seat.go is a call's part of them
 //	limiter.go    what a worker may take; division.go divides that among the queues of a process
-//	breaker.go    the breaker's mutex and timers around internal/breaker, a pure machine
-//	status.go     what people see, with log.go and metrics.go; internal/fleet has the document of all processes
+//	breaker.go    the breaker's mutex and timers; internal/breaker decides when the breaker of this process opens
+//	news.go       what goes to internal/fleet, which decides when the breaker is open for all processes
+//	status.go     what people see, with log.go and metrics.go
 package guard

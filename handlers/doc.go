@@ -51,8 +51,8 @@
 //   - An emission is due at one time, that of the decision that was written, and comes no earlier. So a timer is a
 //     delayed command for the value object itself. It comes even if nothing waits for it any more: its decision looks
 //     at the value.
-//   - Each subscriber group takes an event once to the value object that its On names, even if two groups name the
-//     same.
+//   - Each subscriber group applies an event once to the value object of its On. Two groups that name the same value
+//     object apply the event twice, once each.
 //   - Messages come in any order: the answer may come after the timer.
 //   - An emission may choose its ID (channel.Identified), by which a delayed one can be cancelled. Two emissions of one
 //     ID are one message, whichever decisions emit them. One that goes back to its own value object needs another ID

@@ -43,18 +43,18 @@
 //
 //  1. One instance, one document. The same start again is once; another input under its ID is refused. An instance that
 //     has ended is known as ended for its retention, and its ID for 30 days more.
-//  2. Advance is pure and total. The present is given to it, and an alarm says what time it is at least. A message that
-//     means nothing to the document changes nothing. A panic in a function of the plan makes the instance stuck at that
-//     step, and its result is kept.
+//  2. Advance is pure and total. Advance reads no clock: its caller passes the time, and the time of an alarm counts if
+//     it is later. A message that means nothing to the document changes nothing. A panic in a function of the plan
+//     makes the instance stuck at that step, and its result is kept.
 //  3. A step is begun once an attempt, and ended once. Its begin goes out with the write that records it. Its key is
 //     that of plan, instance, run and path, and the same for all attempts.
-//  4. The write that ends the last child ends the parent, and begins what follows. So the last one gathers, whichever
-//     it is, once.
+//  4. The write that ends the last child ends the parent, and begins what follows. So the child that ends last
+//     gathers the results, once.
 //  5. No success is lost. The first success of any attempt ends the step. One that comes after the step's end in
-//     another way is undone. So is a second one with another effect ([Effecter]); without such a word it is marked. An
-//     agent that was given up is heard when it ends. While the store is away, its process keeps the word, and doesn't
-//     call the agent again. The instance is kept for a day while such a word may come; what comes later goes to the
-//     poison queue.
+//     another way is undone. A second success with another effect is undone, too. If the success doesn't name its
+//     effect ([Effecter]), the step is marked instead. An agent that was given up is heard when it ends. While the
+//     store is away, its process keeps the word, and doesn't call the agent again. The instance is kept for a day while
+//     such a word may come; what comes later goes to the poison queue.
 //  6. No open step is without a time at which somebody looks, unless it is Forever. The document has one alarm, never
 //     later than its earliest deadline. A step whose message is in the poison queue is stuck until that is sent back.
 //  7. Deadline, success, failure, cancel: the first one folded decides.
@@ -75,7 +75,8 @@
 //  13. A version never changes its meaning. Its structure is stored when it is first registered. A program whose
 //     version is another one doesn't start. A worker that doesn't have an instance's version hands the message back.
 //  14. The acts of operators are messages, and stand in the document with their reasons. A retry keeps the key of the
-//     step, unless that is known to have failed. A step that is run again has another one.
+//     step, because the step may have had its effect. If the step is known to have failed, the retry has a new key. A
+//     rerun has a new key.
 //  15. All is bounded: the document (256 KiB), items at once, failures remembered, depth (8). A result that doesn't fit
 //     makes its step stuck, and nothing else. Early signals have room of their own (64, of 48 KiB together), and one
 //     that finds none is refused. So a start always fits.
@@ -83,9 +84,9 @@
 //  16. A page is an instance. Items beyond 1,024 lie in pages; a page tells its parent when it has ended.
 //  17. The sweep only asks. Every ten minutes it nudges instances whose alarm is overdue. Once a day it begins to look
 //     at all documents, 500 at a time, and mends what the index has lost. A clock that was wrong stops no sweeps.
-//  18. Views never hold up a step. The index and the trail are written from messages, and are some seconds behind. A
-//     store that commits a unit of work as a whole has the row of an instance that goes on in that unit. A [Do] is in
-//     the index if it takes more than five seconds.
+//  18. Views never hold up a step. The index and the trail are written from messages, and are some seconds behind.
+//     Where the store is atomic, the unit of work also writes the row of an instance that goes on. A [Do] is in the
+//     index if it takes more than five seconds.
 //
 // # What it costs
 //
@@ -96,15 +97,15 @@
 // # Files
 //
 //   - plan.go, verbs.go, fan.go: the words that a plan is written in; hearing.go: the events and commands of its steps
-//   - version.go, upgrade.go: versions, and how an instance goes on by a newer one; structure.go: what is stored of
-//     each
+//   - version.go, upgrade.go: versions, and how an instance goes on by a newer one; structure.go: what is
+//     stored of each
 //   - route.go, register.go: the queues, and which handler takes which message; alone.go: a plan by itself, for a test
 //   - host.go: how a message finds its instance and version; what it does there is decided in internal/flow
 //   - poisoned.go: what follows from a message in the poison queue
 //   - agent.go, calls.go: how an agent is called, and how its word is kept until it is sent
 //   - index.go, stuck.go, record.go: the keeper of the index and the trail; sweep.go: how a lost alarm or row is found
 //   - instances.go: what a program does with its instances
-//   - look.go, query.go, stream.go, reader.go, timeline.go, trace.go: what a tool sees; operate.go: what an operator
-//     does
+//   - look.go, query.go, stream.go, reader.go, timeline.go, trace.go: what a tool sees; operate.go: what an
+//     operator does
 //   - metrics.go: what is counted
 package process

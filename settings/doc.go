@@ -47,10 +47,10 @@
 //
 // # Stages
 //
-// In a stage those nodes run the candidate whose rank, a hash of node and version, is low enough; at least one. Here
-// they are called canaries. Each reports its health in its row. A node that sees that one is ill, or that its row has
-// been the same for three polls, rolls back by a write of the document. A canary's row is kept until then, and a node
-// runs the candidate only after its row has said yes. So a death is always seen.
+// Each node has a rank: a hash of node and version. In a stage the nodes with the lowest ranks run the candidate, one
+// at least. These nodes are called canaries. Each reports its health in its row. A node that sees that one is ill, or
+// that its row has been the same for three polls, rolls back by a write of the document. A canary's row is kept until
+// then, and a node runs the candidate only after its row has said yes. So a death is always seen.
 //
 // All nodes drive. The last one that wrote goes on; when it has stopped, or has been silent for three polls, others do.
 // The time that a driver counts for a bake lies between two writes of the document, and before the last beat of each
@@ -68,12 +68,12 @@
 //   - A change is in force nowhere before every live node has decoded it, checked it and agreed to it. A forced change
 //     is the exception; its ending names those that were passed over.
 //   - A snapshot is whole and never changes. Decoding is strict: a field that a program doesn't have is a no.
-//   - A node's epoch only grows while it runs. Nobody applies a version that was refused or dropped, and nobody again
-//     that was rolled back.
+//   - A node's epoch only grows while it runs. No node applies a version that was refused or dropped. No node applies
+//     a version again that was rolled back.
 //   - No stage ends without health. No silence is taken for health: a canary that dies is ill, and too few calls bake
 //     longer. No roll-back waits for anybody. No change is taken back for an illness of before: an error of Health
-//     counts only where Health was well before the change, or has been since. Until then Work alone judges, and no call
-//     that it can't count is taken for one that went well.
+//     counts only where Health was well before the change, or has been since. Until then Work alone judges. A call that
+//     Work can't count doesn't count as a success.
 //   - To lose the store changes nothing and stops nothing. A node starts from its cache then. A document that is empty,
 //     damaged or lost is never a value, and the cache has only what was in force.
 //   - Every change has who, when, why, and what it was before. It can be undone by its number, at once and without
@@ -100,8 +100,8 @@
 //
 // # Files
 //
-// Three pure parts decide, by the document, the rows of the nodes, and the time. Each returns the next document or the
-// next act. Calls between files go down the list, never up.
+// The document, the rows of the nodes and the time decide. Node chooses a version by them, and voter and driver return
+// the next document. Calls between files go down the list, never up.
 //
 //   - settings.go, config.go: what a program calls. set.go, ledger.go, back.go: what an operator calls
 //   - propose.go: a change, from its version to its candidate. await.go: the wait for its ending. edit.go: how a write
@@ -116,8 +116,9 @@
 //   - health.go: what a node says of its health, by the program's Health and Work
 //   - program.go: the program's own code: Check, Changing and Changed. shape.go: its type. within.go: its time limit
 //   - join.go: how a node that comes late is heard. waits.go, watch.go: who is waited for, and who lives
-//   - book.go: what is stored where. nodes.go, rollout.go, document.go, ending.go, stages.go: the forms, and the next
-//     document of each act. cache.go: the file for a start without the store
+//   - document.go: what comes into force when a candidate ends, and when somebody goes back. rollout.go: which nodes
+//     are in a stage. nodes.go, ending.go, stages.go: the other forms. book.go: what is stored where. cache.go: the
+//     file for a start without the store
 //   - work.go: which work is worse. note.go, meter.go: notes, metrics. secret.go, patch.go, text.go: references to
 //     secrets, merge patches, texts for people
 package settings

@@ -28,8 +28,8 @@
 // # Laws
 //
 //  1. Durable: when Send returns nil, every message is synced to the disk of the store or of the spool. Send takes no
-//     longer than 2 seconds and a write to the disk. It waits for the write as long, and a second more for each 8 MiB,
-//     at most 10 seconds: the disk may hang, and another tool may have locked the file. While the store is known
+//     longer than 2 seconds and a write to the disk. Send waits for the write for 2 seconds, and one more for each
+//     8 MiB, 10 seconds at most: the disk may hang, and another tool may have locked the file. While the store is known
 //     to be away, Send doesn't try it unless the spool takes nothing; Run does.
 //  2. The same message: the file has the whole envelope. ID, time, due time, trace, correlation and content are those
 //     of the Send. A message whose first try had an unknown outcome may be in the store twice, with one ID:
@@ -59,7 +59,7 @@
 //     may send the messages. So an error, such as a 503 to a client, means that the outcome is unknown, as without a
 //     spool. Repeat the Send with the same IDs; package channel says who takes them once.
 //  8. At the stop, Run goes on for 5 seconds or until the store fails. The rest waits for the next start.
-//  9. A spool that isn't needed costs a Send a timer, and the file nothing.
+//  9. While the store is there, a spool costs a Send a timer, and nothing is written to the file.
 //  10. One owner: no two programs have the file open. It also says which program's messages it keeps, and for which
 //     store (storage.Props.Place). Another program or store doesn't get them until [Release]; an empty file changes
 //     hands. A lock file that is removed is made again at the next Send. If another program was quicker, the spool
@@ -78,7 +78,8 @@
 //	store.go    whether the store is known to be away
 //	operate.go  what operators do: Look, List, Discard, Release
 //	index.go    room, and what becomes of a write or deletion that fails; the index keeps memory and file in agreement
-//	order.go    the order within a queue; aside.go has when an entry that was set aside is tried again
+//	order.go    which entry is next, within a queue and among queues
+//	aside.go    when an entry that was set aside is tried again
 //	file.go     how the file is opened, written, read and deleted from; entry.go has the form of an entry
 //	remarks.go  what the file says about entries: why one was set aside, who has discarded one
 //	owner.go    which program's messages the file keeps; lock.go has which program may open the file

@@ -22,8 +22,7 @@
 //	limiters, room, inbox    messages, groups, renewals    outcomes: deleted, rewritten, poisoned
 //
 // The intake takes messages while its limiters allow that and the hand has room. The hand runs handlers, and keeps the
-// messages
-// invisible to other workers meanwhile. The settler records how each delivery ended.
+// messages invisible to other workers meanwhile. The settler records how each delivery ended.
 //
 // # The states of a message in a worker's hands
 //
@@ -33,8 +32,9 @@
 //	              └─ stopping or paused: handed back at once
 //
 // A message is in hand from Receive until its delivery has ended. Until then the worker renews its visibility after
-// every third of Config.Visibility. The worker owns a message from the start of the last call that gave it the message,
-// for the visibility less a margin. When it can't renew in time, the handler's context ends with [ErrOwnershipLost].
+// every third of Config.Visibility. Each receive or renewal gives the worker the message for the visibility less a
+// margin. The time counts from the start of the call. When it can't renew in time, the handler's context ends with
+// [ErrOwnershipLost].
 //
 // # Laws
 //
@@ -47,8 +47,9 @@
 //     that a worker hands back counts as neither. The worker hands it back when it stops or is paused, when it lost a
 //     race, when the store is down, or when it doesn't know the kind yet.
 //   - A message that comes before it is due is handed back before anything else of it is looked at. No delivery before
-//     its due time counts, not even one that killed the worker. Clocks measure only delays that no engine can hide at
-//     once. There, a minute between two clocks has no effect, and a worker whose clock is further behind is as late.
+//     its due time counts, not even one that killed the worker. The store keeps short delays itself. A delay that is
+//     too long for the store is measured by the clocks of the workers. A difference of a minute between two clocks has
+//     no effect. A worker whose clock is further behind runs the message late by that difference.
 //   - The entry of a message in the poison queue, and the compensation by handlers.OnPoison, are one unit of work.
 //     Where the store isn't atomic, a worker that finds the entry ends the unit, and no handler runs. Whatever the
 //     function of OnPoison does, it keeps no message out of the poison queue.
@@ -88,16 +89,19 @@
 //	config.go    the fields and defaults of Config; faults.go says what Config may be
 //	limiter.go   what a Limiter may say; board.go opens the limiters of a queue and keeps their limits
 //	intake.go    when messages are taken, and how many: room.go by the time that they wait, reserve.go for urgent ones
-//	hand.go      what is in hand, and how the hand closes; open.go finds the handler of each message
+//	hand.go      what is in hand, and how the hand closes
+//	open.go      decodes a message, counts deliveries that nobody reported, finds the handler
 //	fetch.go     what a message needs before its handler is known; bodies.go has room for large bodies
 //	groups.go    which messages are folded together or take turns
 //	backlog.go   what waits for a goroutine of crew.go; starts.go says whether a handler may start
 //	run.go       one message, or one fold; keyturn.go runs the messages of a key in a turn
 //	claim.go     whose a message is, and what a lost claim means; message.go has the rest; renew.go renews claims
-//	suspects.go  messages that may kill their workers; hung.go counts handlers that were given up
+//	suspects.go  messages that may kill their workers, which gate.go lets run alone; hung.go counts lost handlers
 //	unstarted.go which messages go back because they have waited for long
-//	settle.go    how a delivery ends; due.go before its due time, giveup.go in the poison queue
-//	delay.go     what a failed attempt costs: when the next attempt comes
+//	settle.go    how a delivery ends: what counts as an attempt, when the next attempt comes, when a message is given up
+//	delay.go     the delays that settle.go takes where nobody chose others
+//	due.go       what is received before its due time, or was cancelled; giveup.go moves to the poison queue
 //	delete.go    deletes in batches; finish.go counts, logs and releases what has ended
-//	log.go       what is logged, and trouble.go how seldom; metrics.go and counts.go count, trace.go has the spans
+//	log.go       what is logged, and trouble.go how seldom; pausing.go logs limiters, partly.go a store that half fails
+//	metrics.go   what is counted, with counts.go; trace.go has the spans; setup.go has what the rooms share
 package worker

@@ -57,8 +57,8 @@
 //
 // A candidate replaces a state with fence n by fence n+1. Only one candidate succeeds, because all name that state's
 // ETag. If its answer is lost, it finds its own ID in the blob, and keeps n+1 when it writes again. So all writes of
-// n+1 carry one ID, and nobody has worked under n+1 before its acquisition returns. Callers see a number skipped only
-// where a process wrote its acquisition and got no answer until it was taken over: it was a holder without work.
+// n+1 carry one ID, and nobody has worked under n+1 before its acquisition returns. A number may be
+// skipped: a process wrote its acquisition, got no answer, and was taken over. That process has done no work.
 //
 // # Fenced documents
 //
@@ -67,8 +67,7 @@
 // process may stand still between the check and the action: a long garbage collection, a request on a slow network.
 // Then it acts after the end of its context. So may a process on a machine that was asleep or a virtual machine that
 // was paused, because the monotonic clock may have slept too. No clock that a program can read closes this gap: the
-// fence does it. [Lease.Blobs] and [Fenced]
-// write documents with the lease's name and fence in the first line:
+// fence does it. [Lease.Blobs] and [Fenced] write documents with the lease's name and fence in the first line:
 //
 //	{"lease":"nightly-report","fence":7,"id":"a random ID of this write"}
 //	content
@@ -82,12 +81,12 @@
 //
 // # Waiting
 //
-// A waiting process looks every sixth to third of its TTL, at random. Where it hears of no releases, it looks sooner at
-// first: after a quarter of the time for which it has known the present holder, but not before a three-hundredth of its
-// TTL has passed, and a seventy-fifth if it has waited for long. So a short scope is followed soon, and a long one
-// costs few looks. Where the store can tell (storage.Store.Publish), a release wakes exactly one of those that wait, at
-// once; a hand-over wakes the next holder. A process that gives up when it is woken wakes another one. There is no
-// order among those that wait.
+// A waiting process looks every sixth to third of its TTL, at random. Without news of releases, the process looks
+// sooner at first. Then the pause is about a quarter of the time for which the process has known the present holder.
+// The pause is at least a three-hundredth of the TTL, or a seventy-fifth if the process has waited for long. So a short
+// scope is followed soon, and a long scope costs few looks. Where the store can tell (storage.Store.Publish), a release
+// wakes exactly one of those that wait, at once; a hand-over wakes the next holder. A process that gives up when it is
+// woken wakes another one. There is no order among those that wait.
 //
 // # Cost
 //
@@ -100,4 +99,13 @@
 //   - A write or a claim of a fenced document: 2 requests; a read: 1. [Update]: 6, and what a release costs to tell.
 //   - [Break]: 2. [List]: 1 per lease, and 1 per page of leases and of waiting processes.
 //   - Each lease leaves a blob for ever, so [Update] leaves one per document.
+//
+// # Files
+//
+//	acquire.go   who gets a free lease, and when a lease of a dead holder is taken over
+//	waiter.go    how a process waits, and who is woken
+//	lease.go     a lease that is held: its context, fence and release; do.go runs a function under one
+//	config.go    what a caller chooses; document.go is what is stored
+//	fenced.go    documents that only the newest holder writes
+//	break.go     what operators do, with raise.go and list.go; meters.go counts
 package lease

@@ -45,8 +45,8 @@
 //  5. The share of a dead process returns 7/6 of its TTL after others have seen its last beat. A slot belongs to a
 //     process, so none is left behind.
 //  6. The limit is the smallest that a live process has. When it is lowered, shares are lowered before one is raised. A
-//     share of slots is lowered as its calls end. Where there are fewer slots than processes that want one, they pass
-//     on to others every TTL.
+//     share of slots is lowered as its calls end. If more processes want a slot than there are slots, the slots change
+//     hands every TTL.
 //  7. A process that doesn't use its share leaves, and costs no request, no goroutine and no timer.
 //  8. Rows that nobody renews are removed, whoever wrote them. A blob that can't be read as shares is replaced when it
 //     has stayed the same for 70 seconds: by then every share has ended. So a damaged blob heals by itself. [Damaged]
@@ -58,9 +58,10 @@
 //
 // A share ends 5/6 of a TTL after its last write. Then the process goes on with the limit divided by the number of
 // processes that it saw last. This is the one case in which law 1 may break: when some processes reach the store and
-// others don't. So it is with a process that was idle, and joins again. Config.Strict makes no call then. A process
-// that has never reached the store makes none either. The store is away when calls have failed for a third of the TTL,
-// and one more after the end of the share. A time in which the process stood still doesn't count.
+// others don't. A process that was idle and joins again does the same. With Config.Strict neither process makes a call.
+// A process that has never reached the store makes none either. The store counts as away after two things: calls have
+// failed for a third of the TTL, and another call has failed after the end of the share. A time in which the process
+// stood still doesn't count.
 //
 // # Cost
 //

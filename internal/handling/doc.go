@@ -6,8 +6,8 @@
 //	d, err := r.Handlers.Resolve(queue, envelope)   // the handler of a message that has come, and its document
 //	outcomes := handling.Handle(ctx, group, ds, commit)
 //
-// A handler is registered with the types of its program and kept without them: what is below the generic functions is
-// compiled once.
+// Code that is compiled for each type makes the first build slow. So only the registration of a handler is generic, and
+// the registry keeps handlers without their types.
 //
 // # Files
 //

@@ -17,8 +17,8 @@
 //     Publish, and Close, briefly.
 //   - Rings are bounded: a process sends and accepts one round per queue in 20 ms, and folds the rings in between into
 //     the next round. So the last ring is never dropped.
-//   - A row that another program has removed is written again at the first sign of that, at most once in 30 seconds. No
-//     request is made to look for signs: they are in the answers to requests that are made anyway.
+//   - A row that another program has removed is written again at the first sign of that, at most once in 30 seconds.
+//     The signs cost no request, because the answers to other requests contain them.
 //   - A listener answers only a publication, which is a datagram that is signed with its key and fresh. It answers
 //     once, by a smaller one. So it can't be used against other hosts.
 //   - A publication is given at most once. Subscribe returns when the row has its topic, and Publish reads the rows

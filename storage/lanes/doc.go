@@ -21,8 +21,9 @@
 //     deletes it as one unit of work. Where the store isn't atomic, a crash in between repeats the message under its
 //     own ID; a message whose body is a blob stays in its lane there. A message is moved at most once, before anybody
 //     has had it.
-//   - Messages that came along with others, while a lane was swept, wait for half of their visibility at most, even in
-//     a paused consumer. Then they are handed back, as when the consumer stops, and that is no silent delivery.
+//   - A lane is swept while the messages of a noisy tenant are moved out of it. Messages that came along meanwhile wait
+//     for half of their visibility at most, even in a paused consumer. Then they are handed back, as when the consumer
+//     stops, and that is no silent delivery.
 //   - The lane is by tenant where the message has one, and else by its ID. A message stays in its lane when it is
 //     rewritten.
 //   - Turns are fair: lanes that have messages get the same part of the worker's time. A tenant with slow messages
@@ -31,8 +32,8 @@
 //     So Low is never starved. The slow lanes together get one turn in eight while others wait.
 //   - Noisy tenants take turns among each other, too. There are 4 slow lanes. A tenant that becomes noisy gets the one
 //     with the fewest, so up to 4 have one each, and more share them.
-//   - A change of the weights loses nothing and moves nothing. A class that has had more than its part before still
-//     waits for the others, and for no longer than for the time that it has had.
+//   - A change of the weights loses nothing and moves nothing. A class may have had more than its part. After
+//     the change the class still waits for the others, for the time that it has had at most.
 //   - Messages that a consumer can't run stay in their lanes: one Receive brings at most as many messages of the lanes
 //     below a priority as [AtMostBelow] says. A lane that it leaves out keeps its claim to turns.
 //   - Lanes are work-conserving: a lane without messages costs no turn. A tenant that is alone gets all of them.
@@ -40,7 +41,7 @@
 //     more than a tenth. These are the thresholds of Amazon SQS for noisy neighbours. SQS counts what is in flight in
 //     all consumers; one process has too few of these. After a quiet minute the tenant is an ordinary one.
 //   - A change of the number of lanes loses nothing: all 16 lanes that a queue can have are received from, and the
-//     slow lanes. With n more lanes, only the tenants move that get one of these.
+//     slow lanes. If lanes are added, only tenants whose lane is a new one move.
 //   - A lane whose calls fail doesn't hold up the others. While another one answers, they go on at once, and the lane
 //     is asked again after 0.1 to 10 seconds, beside them. Receive tells each failure by an error that matches
 //     storage.ErrPartial. When no lane answers, it returns the error of the store.
@@ -54,8 +55,9 @@
 // and the last answer counts until the next one. Then senders put new messages into its slow lane. Workers move those
 // that they meet in lanes, in large batches, and those of other tenants that come along are received first. Messages
 // that were sent with a delay are not moved, so that they can be cancelled. The document holds 64 tenants at most.
-// It names the slow lane of each. A version without that knows the first slow lane alone, and leaves out which one it
-// is; then each process keeps to what it knew. Tenants are counted in bounded memory, however many names they have.
+// It names the slow lane of each. An older version knows the first slow lane alone, and its document
+// names no slow lanes. Then each process keeps to the slow lanes that it knew. Tenants are counted in bounded memory,
+// however many names they have.
 //
 // # Costs
 //
@@ -72,7 +74,7 @@
 //   - crowd.go: who is noisy, without a store
 //   - noisy.go: the document that names the noisy tenants
 //   - place.go: the lane of a message
-//   - turn.go: whose turn it is, without a store
+//   - turn.go: which lane is next, without a store. Within a lane, the order of the inner store holds
 //   - weights.go: the parts of the priorities
 //   - limit.go: what a consumer may not take
 //   - hand.go: what was received and has not ended
@@ -80,6 +82,7 @@
 //   - stash.go: what came along while messages were moved
 //   - move.go: which messages go to the slow lanes
 //   - broken.go: lanes that fail
-//   - receive.go: receiving
+//   - receive.go: what a receive takes first: what is stashed, then the lanes by their turns
+//   - peek.go: in which order waiting messages are shown
 //   - queue.go, work.go, listen.go, bell.go: all other calls
 package lanes

@@ -14,7 +14,7 @@
 //	machine.go   states, permits, and what the end of a call changes
 //	ramp.go      how calls begin again after an outage
 //	others.go    what other processes have told: an outage, a recovery, a pause
-//	window.go    the calls of the last while
-//	messages.go  which messages' calls were done and failed last
+//	window.go    when the breaker opens, by the calls of the last while
+//	messages.go  whether a failure counts as an attempt, by the messages whose calls were done and failed last
 //	event.go     what is told to people and to other processes
 package breaker

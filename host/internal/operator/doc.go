@@ -98,7 +98,7 @@
 // They, and those of edit, have the member halted where the message has halted a key of its queue (package
 // coord/keylock): turns release lets the others of that key go on. People get a note of it.
 //
-// So have those of the verbs of schedules and of coordination:
+// The lines of the verbs of schedules and of coordination have a result, too:
 //
 //   - schedules pause, resume, run and backfill: paused, resumed, run, backfill, unchanged, asked (a message waits for
 //     the next worker)
@@ -110,9 +110,9 @@
 //   - spool release: released; spool discard: discarded
 //   - locks break: broken, broken before (the first note stays), free (nobody held it); locks raise: raised
 //
-// And so have those of acts on processes: asked; with -wait done, refused, or unanswered (a worker takes it later).
+// The result of an act on a process: asked; with -wait done, refused, or unanswered (a worker takes it later).
 //
-// And those of settings set and settings back: in force, rolling out, forced, refused, dropped, rolled
+// The result of settings set and settings back: in force, rolling out, forced, refused, dropped, rolled
 // back, unchanged.
 //
 // A schedule, counter, gate, guard or lock that can't be read is listed as corrupt. Its error is a note, and is in its
@@ -150,9 +150,9 @@
 //     next retry sends the message again: replay records and notes of ReactOnce know its ID. If the message fails again
 //     meanwhile, its new entry stays.
 //   - A message's time is in its ID, or beside it. If that is more than 30 days ago, perhaps nothing remembers any more
-//     whether the message was applied. Then it comes back here as too old to judge, and never has its effect twice.
-//     retry says beforehand how many messages have such a time, and edit refuses one of which nobody can tell. An
-//     operator who knows that one was not applied sends it with another ID.
+//     whether the message was applied. Then the message returns to the poison queue as too old to judge, so its effect
+//     can't happen twice. retry says beforehand how many messages have such a time, and edit refuses one of which
+//     nobody can tell. An operator who knows that one was not applied sends it with another ID.
 //   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
 //   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
 //     its cause. So the same edit made twice is one message, also if the first one ended between the send and the
@@ -174,17 +174,19 @@
 //
 //	verbs.go      the table of verbs: what help, completion and the parser know; each area adds its own verbs
 //	operator.go   Program and Run: a call from its command line to its exit code; parse.go reads the words and flags
-//	knowledge.go  what the programs of a store have published: who consumes a queue and handles a kind; lanes.go
-//	output.go     tables and JSON lines; progress.go, and coord.go with the pages, notes and times of many verbs
+//	knowledge.go  what the programs of a store have published: who consumes a queue and handles a kind
+//	output.go     tables and JSON lines; progress.go; coord.go also has pages and notes of many verbs
 //	poison.go     which entries of the poison queues are meant
 //	settle.go     retry and discard; edit.go and applied.go decide whether an edited message may be sent
 //	halts.go      which keys the entries have halted
 //	send.go       send; schema.go holds a body against the schema of its kind
-//	queues.go     the numbers of queues, with unseen.go for those that no program names; pauses.go
-//	values.go     documents, with views.go
-//	doctor.go     what is wrong; more findings are in turnfindings.go, spools.go, levels.go, listeners.go and others
+//	queues.go     the numbers of queues, with unseen.go for those that no program names; pauses.go pauses them
+//	values.go     documents, with collections.go; views.go rebuilds views
+//	doctor.go     what is wrong; turnfindings.go, levels.go, listeners.go, lanes.go and others have findings, too
 //	top.go        the screen that repeats itself; rates.go computes what it shows a second
 //	processes.go  lists of instances; processes_show.go, _act.go (one), _many.go (a selection) and _verbs.go
 //	settings.go   changes of settings; settings_status.go, _versions.go and _restart.go show them
-//	complete.go   completion; gates.go, guards.go, locks.go, turns.go, … have the verbs that are called so
+//	coord.go      the table of verbs of counters (ids), gates, locks and leaders; counters.go, gates.go, locks.go act
+//	guards.go     the verbs of guards; so have turns.go, schedules.go, signals.go and spools.go those of theirs
+//	complete.go   completion
 package operator

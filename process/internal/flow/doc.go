@@ -16,8 +16,8 @@
 //   - A step is begun: its event is added, and its begin goes out in the same write. When it ends well, the next step
 //     of its sequence begins. The last one ends the sequence, and with it the step that the sequence belongs to.
 //   - A step that fails for good leads to its Else sequence, or fails the sequence that it is in, and so on upwards. A
-//     scope that has failed is unwound: open steps in it are cancelled, and when each has answered or has had its
-//     grace, the steps that ended well are undone, the last one that ended first.
+//     scope that has failed is unwound: open steps in it are cancelled, and each may answer within its grace. Then
+//     the steps that ended well are undone, in the reverse order of their ends.
 //   - After a pivot a step that fails makes the instance stuck, unless an Else or another branch leads on.
 //   - An item of a fan is a bit in the document. Children and pages are documents of their own. They get starts and
 //     acts, and say once that they have ended. An ending step waits for the word of each.
@@ -26,9 +26,9 @@
 // # Repeats
 //
 // Starts, completions and alarms leave no record, so the document recognises those that it has taken: a completion by
-// the path, the run and the attempt of its step, and by the digest of its result; one of an item or a child by its bit;
-// a word of a part that is stuck by its number; an alarm by the deadlines that are left. [Plan.Advance] reports no
-// change for them. A success that is new is never lost: it ends its step, or it is undone, or it is marked.
+// the path, the run and the attempt of its step, and by the digest of its result; the completion of an item or a child
+// by its bit; the report of a stuck part by its number; an alarm by the deadlines that are left. [Plan.Advance] reports
+// no change for them. A success that is new is never lost: it ends its step, or it is undone, or it is marked.
 //
 // # Files
 //
