@@ -216,3 +216,21 @@ func ExampleNewRoutes() {
 	// Output: channel: routes: route of test.served.v1: invalid argument: name "Kitchen": want 3 to 50 lower-case letters, digits and single hyphens, beginning with a letter, ending with a letter or digit
 	// route of test.served.v1 names queue floor twice
 }
+
+// A type that can't tell its kind is refused with its name, and nothing panics.
+func TestRoutesOfTypesWithoutAKind(t *testing.T) {
+	t.Parallel()
+	for want, route := range map[string]func() channel.Route{
+		"channel.Message":   func() channel.Route { return channel.Command[channel.Message]("queue") },
+		"*channel_test.own": func() channel.Route { return channel.Event[*own]("queue") },
+	} {
+		if _, err := channel.NewRoutes(route()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error about %s", err, want)
+		}
+	}
+}
+
+// own has its kind in a field.
+type own struct{ kind channel.Kind }
+
+func (o *own) Kind() channel.Kind { return o.kind }

@@ -23,6 +23,10 @@ import (
 // emits has a value of every type of message that decide can emit, so that a missing route is found at start-up.
 func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key func(C) string, decide func(V, C) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[C]()
+	if c == nil {
+		r.fault("decide %s: the collection is nil", kind)
+		return
+	}
 	name := "decide " + c.Name()
 	queue, err := r.in.Channels.Routes().CommandQueue(kind)
 	if err != nil {
@@ -45,6 +49,10 @@ func Decide[V any, C channel.Message](r *Registry, c *values.Collection[V], key 
 // event to the same value object, both change it, and both emit. Events come in any order.
 func On[V any, E channel.Message](r *Registry, group string, c *values.Collection[V], key func(E) string, decide func(V, E) (V, []channel.Message, error), emits ...channel.Message) {
 	kind := channel.KindOf[E]()
+	if c == nil {
+		r.fault("on %s: the collection is nil", kind)
+		return
+	}
 	name := "on " + c.Name()
 	if _, err := r.in.Channels.Routes().CommandQueue(kind); err == nil {
 		r.fault("%s: %s: the routes have it as a command: use handlers.Decide, or channel.Event in the routes", name, kind)

@@ -41,8 +41,17 @@ type PoisonError = verdict.PoisonError
 // a struct:
 //
 //	Text  string
-//	Stack string // of the user's code, without the framework's frames
+//	Stack string // of the user's code, from the line that panicked; the frames of its callers may follow
 type PanicError = verdict.PanicError
+
+// HangError stands for a handler, or other code of the user, that was given up and runs on. Middleware around a fold
+// gets it. It is a struct:
+//
+//	What  string          // what hangs: "the handler", or code outside of it
+//	Limit time.Duration   // the time that it had
+//	Stack string          // where it is
+//	Ended <-chan struct{} // closed when it ends after all
+type HangError = verdict.HangError
 
 // These are the framework's own reasons for which a message goes to the poison queue.
 const (

@@ -16,6 +16,12 @@ import (
 //	Handler  *Handler // its methods are Name and Kind
 type Delivery = handling.Delivery
 
+// A Handler is a function that is registered for a kind, as middleware sees it.
+//
+//	Name() string // such as "decide orders"
+//	Kind() channel.Kind
+type Handler = handling.Handler
+
 // Next handles a delivery: a handler, or a middleware around one.
 type Next func(ctx context.Context, d *Delivery) error
 

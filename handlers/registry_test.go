@@ -133,6 +133,8 @@ func TestRegistryReportsNilFunctions(t *testing.T) {
 	handlers.ReactOnce[Added](w.Registry, "audits", nil)
 	handlers.React[Refused](w.Registry, "audits", nil)
 	handlers.Upgrade[Lost, Added](w.Registry, nil)
+	handlers.Decide[Account, Mail](w.Registry, nil, func(Mail) string { return "" }, same)
+	handlers.On[Account, Added](w.Registry, "audits", nil, func(Added) string { return "" }, nil)
 	err := w.Registry.Err()
 	if err == nil {
 		t.Fatal("got no error")
@@ -143,6 +145,7 @@ func TestRegistryReportsNilFunctions(t *testing.T) {
 		"decide boxes: the function for the key of test.mail.v1 is nil",
 		"react audits: the reaction to test.added.v1 is nil", "react audits: the reaction to test.refused.v1 is nil",
 		"upgrade from test.lost.v1 to test.added.v1: the function is nil",
+		"decide test.mail.v1: the collection is nil", "on test.added.v1: the collection is nil",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q in:\n%v", want, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
@@ -39,6 +40,7 @@ type App struct {
 	lines    seldom.Lines // of what requests bring about
 	parts    []boot.Part  // the program's own loops
 	closings []func() error
+	faults   []error // of how the program uses the App
 	said     []string
 
 	name     string
@@ -63,23 +65,33 @@ type App struct {
 // Go adds a loop that runs until its context ends, and then stops in order and returns. An error, or an end before its
 // time, stops the program. Loops stop after the web and before the worker, in the order in which they were added.
 func (a *App) Go(name string, run func(ctx context.Context) error) {
+	if run == nil {
+		a.faults = append(a.faults, fmt.Errorf("host: App.Go(%q, nil): want a function", name))
+		return
+	}
 	a.parts = append(a.parts, boot.Part{Name: name, Run: run})
 }
 
 // OnClose adds what closes a thing that the program has opened. Closings are called when everything else has stopped,
 // the latest first, also when the program fails to start. The store is closed after them.
-func (a *App) OnClose(closing func() error) { a.closings = append(a.closings, closing) }
+func (a *App) OnClose(closing func() error) {
+	if closing == nil {
+		a.faults = append(a.faults, errors.New("host: App.OnClose(nil): want a function"))
+		return
+	}
+	a.closings = append(a.closings, closing)
+}
 
 // Say adds a sentence to what the program prints when it has started.
 func (a *App) Say(format string, args ...any) {
 	a.said = append(a.said, boot.Clean(fmt.Sprintf(format, args...)))
 }
 
-// close calls the closings.
+// close calls the closings. What one of them does keeps none of the others from being called.
 func (a *App) close() error {
 	var faults []error
 	for _, closing := range slices.Backward(a.closings) {
-		faults = append(faults, closing())
+		faults = append(faults, contain.Apart(closing))
 	}
 	return errors.Join(faults...)
 }

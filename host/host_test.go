@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +108,16 @@ func TestClosingsOfAProgramThatDoesNotStart(t *testing.T) {
 		"no handler": func(p *host.Program) { p.Web = func(*host.App) (http.Handler, error) { return nil, nil } },
 		"a loop":     func(p *host.Program) { p.Start = looping(p.Start, errors.New("no luck")) },
 		"loop ends":  func(p *host.Program) { p.Start = looping(p.Start, nil) },
+		"no loop": func(p *host.Program) {
+			p.Start = starting(p.Start, func(a *host.App) { a.Go("mine", nil) })
+		},
+		"no closing": func(p *host.Program) { p.Start = starting(p.Start, func(a *host.App) { a.OnClose(nil) }) },
+		"a closing": func(p *host.Program) {
+			p.Start = starting(opening(p.Start, errors.New("no luck")), func(a *host.App) {
+				a.OnClose(func() error { runtime.Goexit(); return nil })
+				a.OnClose(func() error { panic("a bad closing") })
+			})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,7 +136,10 @@ func TestClosingsOfAProgramThatDoesNotStart(t *testing.T) {
 			if !closed {
 				t.Error("what Start opened is left open")
 			}
-			want := map[string]string{"no handler": "Program.Web returned no handler", "loop ends": "own loop ended before it was stopped"}[name]
+			want := map[string]string{
+				"no handler": "Program.Web returned no handler", "loop ends": "own loop ended before it was stopped",
+				"no loop": `App.Go("mine", nil): want a function`, "no closing": "App.OnClose(nil): want a function",
+			}[name]
 			if want == "" {
 				want = "no luck"
 			}
@@ -134,6 +148,14 @@ func TestClosingsOfAProgramThatDoesNotStart(t *testing.T) {
 				t.Errorf("nothing was asked of the store, and this tells its cost:\n%s", r)
 			}
 		})
+	}
+}
+
+func starting(first func(context.Context, *host.App) error, then func(*host.App)) func(context.Context, *host.App) error {
+	return func(ctx context.Context, a *host.App) error {
+		err := first(ctx, a)
+		then(a)
+		return err
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	_ "time/tzdata" // schedules have time zones, and a small image has none
 
@@ -76,6 +77,9 @@ func Run(ctx context.Context, x Process, p Program) int {
 	}
 	switch {
 	case verb == "" && p.Web == nil && p.Register == nil:
+		if len(args) > 0 && !slices.Contains([]string{"-help", "--help", "-h", "--h"}, args[0]) {
+			return x.fail(ExitUsage, fmt.Errorf("want a verb before the flags. Run %s help for all verbs", x.Command))
+		}
 		_, _ = io.WriteString(x.Stdout, p.about(x.Command)+"\n") // the exit code tells as well
 		if len(args) == 0 {
 			return ExitUsage

@@ -83,7 +83,7 @@ type Program struct {
 	// Defaults to the zero Config, with the program's logger and metrics.
 	Spool spool.Config
 	// Guards has the guards of queues, by queue. Each handler of such a queue calls the service of the guard. The queue
-	// pauses while that service is away, besides its own Turn. Defaults to none.
+	// pauses while that service is away, besides its own Limiter. Defaults to none.
 	Guards map[string]*guard.Guard
 
 	// Raise raises App.Level while queues are longer than its Bounds, in each process; see throttle.Level.Follow. The

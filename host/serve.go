@@ -124,7 +124,7 @@ func (s *service) run(ctx context.Context, log *slog.Logger, level *slog.LevelVa
 		return err
 	}
 	parts, err := s.parts(ctx, a)
-	if err != nil {
+	if err := errors.Join(append(a.faults, err)...); err != nil {
 		return err
 	}
 	boot.BeforeExit(ctx, func() { _ = a.summary() })

@@ -1,7 +1,7 @@
 // Package storage keeps everything durable: queues, blobs and tables, in one [Store] that a driver's Open returns.
 //
 //	store, err := sqlite.Open(ctx, "data/shop.db")
-//	err = store.Queue("mails").Send(ctx, storage.Message{Body: body})
+//	err = store.Queue("mails").Send(ctx, []storage.Message{{Body: body}})
 //	etag, err := store.Blobs("settings").Put(ctx, "prices", body, storage.Condition{IfAbsent: true})
 //
 // Programs use it rarely themselves: channels, values and views stand on it. The drivers are storage/sqlite and

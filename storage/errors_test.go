@@ -18,7 +18,7 @@ func TestErrorsNameOperationAndResource(t *testing.T) {
 		row, blob, partition := `row place/"p"/"k"`, `blob place/"k"`, `partition place/"p"`
 		want := map[string][2]string{
 			"send": {"send", "queue place"}, "receive": {"receive", "queue place"}, "extend": {"extend", "queue place"},
-			"rewrite": {"rewrite", "queue place"}, "delete": {"delete", "queue place"}, "stats": {"stats", "queue place"}, "find key": {"find", "queue place"},
+			"rewrite": {"rewrite", "queue place"}, "delete": {"delete", "queue place"}, "stats": {"stats", "queue place"}, "find key": {"find", "queue place"}, "peek": {"peek", "queue place"},
 			"get blob": {"get", blob}, "put blob": {"put", blob}, "delete blob": {"delete", blob}, "list": {"list", "container place"},
 			"get row": {"get", row}, "put row": {"put", row}, "delete row": {"delete", row}, "query": {"query", partition},
 			"put batch": {"put batch", partition}, "delete batch": {"delete batch", partition},

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/millrace-go/millrace/internal/contain"
 )
 
 // A Driver opens stores of one kind. A package that implements a kind offers its Driver as a variable of that name.
@@ -53,7 +55,7 @@ func (d Drivers) Check() error {
 		case x.Open == nil:
 			faults = append(faults, fmt.Errorf("%w: the driver of %s: has no Open", ErrInvalid, x.Scheme))
 		case seen[x.Scheme]:
-			faults = append(faults, fmt.Errorf("%w: two drivers have the scheme %s", ErrInvalid, x.Scheme))
+			faults = append(faults, fmt.Errorf("%w: two drivers have the scheme %s; package host adds storage/sqlite by itself", ErrInvalid, x.Scheme))
 		}
 		seen[x.Scheme] = true
 	}
@@ -72,12 +74,19 @@ func (d Drivers) Open(ctx context.Context, url string, cfg OpenConfig) (*Store, 
 		return nil, &Error{Op: "open", Resource: "store", Err: d.unknown(url, scheme)}
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
-	s, err := d[at].Open(ctx, rest, cfg)
+	var s *Store
+	err := contain.Call(func() (err error) {
+		s, err = d[at].Open(ctx, rest, cfg)
+		return err
+	})
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return nil, err
+	case err == nil && (s == nil || s.d == nil):
+		err = errors.New("the driver's Open has returned no store and no error")
+	}
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) {
-			return nil, err
-		}
 		return nil, &Error{Op: "open", Resource: scheme + " store", Err: err}
 	}
 	return s, nil

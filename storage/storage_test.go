@@ -121,6 +121,23 @@ func FuzzCheckKey(f *testing.F) {
 	})
 }
 
+// Whatever a driver's Open does, the error names the driver, and nobody gets half a store.
+func TestAnOpenThatGivesNoStore(t *testing.T) {
+	t.Parallel()
+	for want, open := range map[string]func() (*storage.Store, error){
+		"no store and no error":  func() (*storage.Store, error) { return nil, nil },
+		"no store and no  error": func() (*storage.Store, error) { return new(storage.Store), nil },
+		"panic: a bad driver":    func() (*storage.Store, error) { panic("a bad driver") },
+		"a nil driver.Store":     func() (*storage.Store, error) { return storage.New(nil), nil },
+	} {
+		d := storage.Driver{Scheme: "mine", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) { return open() }}
+		s, err := storage.Drivers{d}.Open(t.Context(), "mine:here", storage.OpenConfig{})
+		if s != nil || err == nil || !strings.Contains(err.Error(), strings.ReplaceAll(want, "  ", " ")) || !strings.Contains(err.Error(), "open mine store") {
+			t.Errorf("got %v, %v; want %s", s, err, want)
+		}
+	}
+}
+
 func FuzzOpen(f *testing.F) {
 	drivers := storage.Drivers{{Scheme: "good", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) {
 		return nil, errors.New("refused")

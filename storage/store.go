@@ -26,6 +26,9 @@ type Store struct {
 // New returns the store that stands on a driver. A driver's Open and a decorator call it. Programs call a driver's
 // Open instead.
 func New(d driver.Store) *Store {
+	if d == nil {
+		panic("storage.New: a nil driver.Store")
+	}
 	return &Store{d: d, props: d.Props(), committer: d.Committer(), listener: d.Listener(), finder: d.Finder(), peeker: d.Peeker()}
 }
 

@@ -129,6 +129,10 @@ func Latest[V any, E channel.Message](r *handlers.Registry, v *View[V], key func
 // register registers a projection, which folds events by fold. The registry reports a fold that is nil.
 func register[V any, E channel.Message](r *handlers.Registry, v *View[V], key func(E) string, fold func(V, E) V,
 	project func(folded[V], *channel.Envelope, E) (folded[V], []channel.Message, error)) {
+	if v == nil {
+		r.Inside().Faults.Add(fmt.Errorf("project %s: the view is nil", channel.KindOf[E]()))
+		return
+	}
 	if fold == nil {
 		project = nil
 	}

@@ -34,11 +34,11 @@ type board struct {
 	ctx      context.Context // of the consumer
 	log      *slog.Logger
 	limiters []Limiter
-	peers    []*peers      // by turn
+	peers    []*peers      // by limiter
 	outer    func() Limits // of the board around this one; nil: there is none
 
 	mu      sync.Mutex
-	given   []Limits // by turn; a limiter that has not answered yet pauses
+	given   []Limits // by limiter; a limiter that has not answered yet pauses
 	limits  Limits   // all combined
 	heard   Limits   // of outer
 	inForce context.Context

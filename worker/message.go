@@ -40,7 +40,7 @@ type message struct {
 	asked            time.Time // when the call that received it began
 	received         time.Time
 	began            atomic.Pointer[time.Time]    // when its handler started; nil: not yet
-	reported         time.Time                    // when it was last reported as stuck; only renewDue uses it
+	reported         time.Time                    // when it was last reported as stuck
 	suspect          bool                         // see suspects
 	lower            bool                         // it may not take a handler of the Reserve
 	bodyBytes        int                          // its share of the bodyRoom, under its mutex

@@ -184,7 +184,7 @@ func (w *Worker) announce(ctx context.Context) {
 		own := c.Queues[q]
 		log.LogAttrs(ctx, slog.LevelInfo, "worker consumes", slog.String("queue", q), slog.String("kinds", strings.Join(kinds, ", ")),
 			slog.Int("concurrency", own.Concurrency), slog.Int("max_in_hand", own.MaxInHand), slog.Int("max_bodies", own.MaxBodies),
-			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Int("reserved", own.Reserve.slots()), slog.Bool("has_turn", own.Limiter != nil))
+			slog.Duration("visibility", own.Visibility), slog.Int("max_attempts", own.MaxAttempts), slog.Int("reserved", own.Reserve.slots()), slog.Bool("has_limiter", own.Limiter != nil))
 	}
 	known := w.h.Handlers.Queues()
 	for _, q := range w.h.Channels.Routes().Queues() {

@@ -94,6 +94,9 @@ func (l looking) Done() <-chan struct{} {
 
 func (l looking) Value(key any) any {
 	look(l.Context)
+	if key == (lookKey{}) {
+		return nil // all have looked
+	}
 	return l.Context.Value(key)
 }
 

@@ -115,6 +115,21 @@ func TestALateProofBringsNoRightBack(t *testing.T) {
 	})
 }
 
+// A look at contexts that are made of one another costs a look at each of them: with two looks at each, this test would
+// not end.
+func TestALookIsOneLookAtEach(t *testing.T) {
+	t.Parallel()
+	ctx := context.Context(timed(t.Context(), time.Hour))
+	for range 60 {
+		next, cancel := right.WithTimeoutCause(ctx, time.Hour, errLate)
+		defer cancel()
+		ctx = next
+	}
+	if ctx.Err() != nil || right.Ended(ctx) || context.Cause(ctx) != nil || ctx.Value(key{}) != nil {
+		t.Error("it has ended")
+	}
+}
+
 func TestOneEndIsTheFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -41,8 +42,10 @@ type (
 // Inside is an argument of a function that is exported for this module's own packages. No other module can name it.
 type Inside struct{}
 
-// KindOf returns the kind of a message type.
-func KindOf[M Message]() Kind {
+// KindOf returns the kind of a message type. It is empty, and so refused by [Kind.Check], if the zero value of the type
+// can't tell it: an interface, or a pointer whose Kind reads what it points to.
+func KindOf[M Message]() (k Kind) {
 	var m M
-	return m.Kind()
+	_ = contain.Do(func() { k = m.Kind() })
+	return k
 }

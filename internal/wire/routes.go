@@ -89,7 +89,9 @@ func NewRoutes(routes ...Route) (*Routes, error) {
 	r := &Routes{byKind: map[Kind]Route{}, lanes: map[string]lanes.Queue{}, ordered: map[string]bool{}, orders: map[Kind][]string{}}
 	routes, queues, faults := flat(routes)
 	for _, x := range routes {
-		if err := x.kind.Check(); err != nil {
+		if x.kind == "" && x.message != nil {
+			faults = append(faults, fmt.Errorf("the zero value of %v has no kind: its method Kind must not need a value", x.message))
+		} else if err := x.kind.Check(); err != nil {
 			faults = append(faults, err)
 		} else if _, ok := r.byKind[x.kind]; ok {
 			faults = append(faults, fmt.Errorf("kind %s has two routes; want one", x.kind))

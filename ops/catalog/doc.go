@@ -62,8 +62,7 @@
 //     when trouble begins, and a line when it is over. The worker's own work depends on none of it. A stop waits three
 //     seconds at most.
 //  10. Rates come from elapsed time of the worker that has counted. Clocks only decide which reports are recent, and
-//     may
-//     differ by a minute.
+//     may differ by a minute.
 //  11. A row stays for 24 hours at least. A worker's first report in an hour removes the rows of this hour that are
 //     older, 500 at most; the next report goes on. So whoever fills a partition empties it, and no partition has rows
 //     of more than two days. Any number of workers may do that at the same time. A row of a clock that is ahead goes a
@@ -71,6 +70,5 @@
 //  12. A row has at most 32 KiB. A report that would have more is published without kinds, and then without the queues
 //     in which least was done.
 //  13. Anybody who may write to the store may write anything here. [ReadReports] leaves out what is no report, and
-//     reads
-//     at most 2,000 rows.
+//     reads at most 2,000 rows.
 package catalog

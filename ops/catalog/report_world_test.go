@@ -85,8 +85,8 @@ func run(t testing.TB, what func(context.Context) error) (stop func()) {
 func (w *world) work(t testing.TB, s *storage.Store, cfg catalog.ReporterConfig) (stop func()) {
 	t.Helper()
 	p := w.publisher(t, s, cfg)
-	stopPulse, stopWorker := run(t, p.Run), run(t, w.worker.Run)
-	return func() { stopWorker(); stopPulse() }
+	stopReporter, stopWorker := run(t, p.Run), run(t, w.worker.Run)
+	return func() { stopWorker(); stopReporter() }
 }
 
 func readAll(t testing.TB, s *storage.Store) []catalog.Report {

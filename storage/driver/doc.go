@@ -2,7 +2,7 @@
 // which stand on these interfaces. A program's own code needs this package only to write a driver, or a decorator
 // around one.
 //
-//	func Open(ctx context.Context, rest string) (*storage.Store, error) {
+//	func Open(ctx context.Context, rest string) (*storage.Store, error) { // for tests, and programs without a URL
 //		s, err := open(ctx, rest) // a driver.Store
 //		if err != nil {
 //			return nil, err
@@ -10,9 +10,18 @@
 //		return storage.New(s), nil
 //	}
 //
-// A driver passes the suite of storage/storagetest. It has four methods to write for documents, three times: queues,
-// blobs, tables. Five abilities are optional: [Committer], [Listener], [Finder], [Lister] and [Peeker]. A driver that
-// lacks one returns nil, and package storage does without.
+//	// Driver is what programs list in host.Program.Drivers.
+//	var Driver = storage.Driver{
+//		Scheme: "mine",
+//		Usage:  "mine:HOST keeps everything on HOST.",
+//		Open: func(ctx context.Context, rest string, _ storage.OpenConfig) (*storage.Store, error) {
+//			return Open(ctx, rest)
+//		},
+//	}
+//
+// A driver passes the suite of storage/storagetest. It has three kinds of place to write: queues, blobs, tables. Five
+// abilities are optional: [Committer], [Listener], [Finder], [Lister] and [Peeker]. A driver that lacks one returns
+// nil, and package storage does without.
 //
 // # What the driver need not do
 //
@@ -26,7 +35,7 @@
 //     says so.
 //   - At least once: a message is delivered until it is deleted. Order is not promised.
 //   - Unknown outcomes: an error that is neither about content nor about a condition leaves open whether the call
-//     took effect. Callers repeat the call, or read back; the floors above make repeats harmless by IDs and ETags.
+//     took effect. Callers repeat the call, or read back; IDs and ETags make repeats harmless.
 //   - No aliasing: a driver keeps no slice it was given and hands out no slice it keeps.
 //   - Concurrency: all methods may be called concurrently. A context that ends during the call ends the wait, with an
 //     error that matches context.Cause; the call may still take effect. A listing under way ends with that error too.

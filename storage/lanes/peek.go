@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/millrace-go/millrace/storage/driver"
 )
@@ -23,7 +24,8 @@ func (p peeker) Peek(ctx context.Context, name string) iter.Seq2[driver.Peeked, 
 	}
 	return func(yield func(driver.Peeked, error) bool) {
 		var open []*peeked
-		for _, l := range q.lanes {
+		lanes, _ := q.roster.toCount(time.Now()) // a lane of a former number of lanes costs a request, too
+		for l := range lanes {
 			next, stop := iter.Pull2(p.Peeker.Peek(ctx, l.name))
 			defer stop()
 			open = append(open, &peeked{next: next})

@@ -1,5 +1,5 @@
-// Package sqlite keeps queues, blobs and tables in one SQLite file. It is the driver for one machine. Give [Open] to
-// storage.Drivers under "sqlite". The URL is
+// Package sqlite keeps queues, blobs and tables in one SQLite file. It is the driver for one machine. Programs of
+// package host have it by themselves; other programs list [Driver] in their storage.Drivers. The URL is
 //
 //	sqlite:PATH[?PARAMETER=VALUE&…]
 //

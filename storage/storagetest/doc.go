@@ -6,9 +6,9 @@
 // [Run] is the conformance suite. A driver runs it in a few lines:
 //
 //	func TestConformance(t *testing.T) {
-//		storagetest.Run(t, storagetest.Driver(sqlite.Open, func(t *testing.T) string {
-//			return filepath.Join(t.TempDir(), "test.db")
-//		}))
+//		cfg := storagetest.Driver(sqlite.Open, func(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") })
+//		cfg.Atomic, cfg.Peeks = true, true // a driver that lacks what it claims fails
+//		storagetest.Run(t, cfg)
 //	}
 //
 // A decorator does the same around a driver that passes. Most tests share one store, and use their own queues,
@@ -53,7 +53,7 @@
 //	PutBatch, DeleteBatch        batch
 //	Commit                       commit, on every store; atomic, where the driver has a Committer
 //	Listen, Ring                 listen
-//	Subscribe, Publish                   tell
+//	Subscribe, Publish           publish
 //	Claim                        claim
 //	Find                         find
 //

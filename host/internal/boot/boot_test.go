@@ -370,6 +370,7 @@ func (s *store) Props() (p driver.Props)     { return p }
 func (s *store) Committer() driver.Committer { return nil }
 func (s *store) Listener() driver.Listener   { return nil }
 func (s *store) Finder() driver.Finder       { return nil }
+func (s *store) Peeker() driver.Peeker       { return nil }
 func (s *store) Blobs(string) driver.Blobs   { return blobs{s: s} }
 
 type blobs struct {

@@ -171,7 +171,7 @@ func TestTopShowsAQueueThatGrows(t *testing.T) {
 }
 
 // Rows that can't be read take the rates away, and nothing else.
-func TestTopWithoutThePulses(t *testing.T) {
+func TestTopWithoutTheReports(t *testing.T) {
 	inVirtualTime(t, func(t *testing.T, x *stranger) {
 		away := storagetest.Intercept(x.Store, func(_ context.Context, op storagetest.Op, do func() error) error {
 			if op.Name == "query" && strings.Contains(op.Resource, "pulse/") {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -46,7 +47,9 @@ type PoisonError struct {
 }
 
 // Poison is handlers.Poison.
-func Poison(reason string, cause error) error { return &PoisonError{Reason: reason, Err: cause} }
+func Poison(reason string, cause error) error {
+	return &PoisonError{Reason: cmp.Or(reason, "no reason given"), Err: cause}
+}
 
 func (e *PoisonError) Error() string {
 	if e.Err == nil {
@@ -64,7 +67,7 @@ const GiveUpAfter = 10 * time.Second
 // PanicError stands for a panic in a handler, or for a call of runtime.Goexit.
 type PanicError struct {
 	Text  string
-	Stack string // of the user's code, without the framework's frames
+	Stack string // of the user's code, from the line that panicked; the frames of its callers may follow
 }
 
 func (e *PanicError) Error() string { return e.Text }

@@ -1,8 +1,6 @@
 package verdict
 
 import (
-	"strings"
-
 	"github.com/millrace-go/millrace/internal/contain"
 )
 
@@ -11,14 +9,23 @@ import (
 type settled struct {
 	*contain.Copied
 	verdict Verdict // without Err
+	named   string  // the type of the error, for traces
 }
 
-// ErrorType names the type of the error, for traces: one of this package by the name that users know.
-func (f *settled) ErrorType() string {
-	if name, ours := strings.CutPrefix(f.Type(), "*verdict."); ours {
-		return "*handlers." + name
+// ErrorType names the type of the error, for traces.
+func (f *settled) ErrorType() string { return f.named }
+
+// nameOf names the type of an error for traces. The types of this package have the names that users know.
+func nameOf(err error, otherwise string) string {
+	switch err.(type) {
+	case *RetryError:
+		return "*handlers.RetryError"
+	case *LaterError:
+		return "*handlers.LaterError"
+	case *PoisonError:
+		return "*handlers.PoisonError"
 	}
-	return f.Type()
+	return otherwise
 }
 
 // ErrorType names the type of the error, for traces.
@@ -46,7 +53,8 @@ func Settled(err error) error {
 	if IsSettled(err) {
 		return err
 	}
-	f := &settled{contain.CopyOf(err), Verdict{Action: TryAgain}}
+	f := &settled{Copied: contain.CopyOf(err), verdict: Verdict{Action: TryAgain}}
+	f.named = nameOf(err, f.Type())
 	if !f.Endless() { // else it may wrap itself, and errors.As would never end
 		f.verdict = Judge(err)
 	}
