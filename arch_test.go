@@ -28,7 +28,7 @@ func house() []floor {
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
-		{pkg: "storage", may: []string{"storage/driver", "internal/right"}, why: "it is what everybody holds: the drivers' interfaces, the standard library, and the clock of a caller's right, nothing else"},
+		{pkg: "storage", may: []string{"internal/contain", "storage/driver", "internal/right"}, why: "it is what everybody holds: the drivers' interfaces, the standard library, the clock of a caller's right, and what contains a stranger's Open, nothing else"},
 		{pkg: "storage/internal/pubsub", may: []string{"storage/driver", "internal/contain"}, why: "drivers share it, and give it their transport: the interfaces and the standard library are enough"},
 		{pkg: "storage/inbox", may: []string{"storage"}, vendor: true, why: "it waits for the queues of any store"},
 		{pkg: "storage/storagetest", may: []string{"internal/contain", "storage", "storage/driver"}, why: "the conformance suite tests any driver, so it knows the ports only"},
@@ -63,7 +63,7 @@ func house() []floor {
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "ops/cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
-		{pkg: "internal/wire", may: []string{"storage", "storage/lanes", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes, how they are stored, and the queues that they go to"},
+		{pkg: "internal/wire", may: []string{"internal/contain", "storage", "storage/lanes", "internal/jsonform"}, vendor: true, why: "it is what senders and handlers share and users need not see, below both: envelopes, how they are stored, and the queues that they go to"},
 		{pkg: "internal/tracing/tracingtest", vendor: true, why: "it records spans and doesn't know of what"},
 		{pkg: "internal/tracing", may: []string{"internal/wire"}, vendor: true, why: "it knows how messages are described in traces, not how they are sent or handled", tests: []string{"internal/tracing/tracingtest"}},
 		{pkg: "channel", may: []string{"internal/wire", "internal/tracing", "storage", "storage/lanes", "internal/contain"}, vendor: true, why: "messages know how they are stored, not how they are handled", tests: world},

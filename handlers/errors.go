@@ -51,6 +51,8 @@ type PanicError = verdict.PanicError
 //	Limit time.Duration   // the time that it had
 //	Stack string          // where it is
 //	Ended <-chan struct{} // closed when it ends after all
+//
+//	Unsure bool // it is in a call whose effect may have happened
 type HangError = verdict.HangError
 
 // These are the framework's own reasons for which a message goes to the poison queue.

@@ -87,7 +87,7 @@ func (a *App) Say(format string, args ...any) {
 	a.said = append(a.said, boot.Clean(fmt.Sprintf(format, args...)))
 }
 
-// close calls the closings. What one of them does keeps none of the others from being called.
+// close calls the closings. A closing that panics keeps no other closing from being called.
 func (a *App) close() error {
 	var faults []error
 	for _, closing := range slices.Backward(a.closings) {

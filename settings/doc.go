@@ -110,15 +110,16 @@
 //     the node heed, writes the row, and writes what voter and driver decide
 //   - node.go: which version a node runs, and so when a version comes into force there; which document a node doesn't
 //     heed, such as an older one; what the node's row says
-//   - voter.go: how a node answers, and what the answers of all make of a candidate: it is in force, refused, or in its
-//     first stage
+//   - voter.go: how a node answers, and what the answers of all make of a candidate: agreed, refused or forced
 //   - driver.go: who drives a roll-out, what illness is and rolls back, which time counts, and when a stage ends
 //   - health.go: what a node says of its health, by the program's Health and Work
-//   - program.go: the program's own code: Check, Changing and Changed. shape.go: its type. within.go: its time limit
+//   - program.go: the program's own code: Check, Changing and Changed. shape.go: its type, and which
+//     settings wait for a restart. within.go: its time limit
 //   - join.go: how a node that comes late is heard. waits.go, watch.go: who is waited for, and who lives
-//   - document.go: what comes into force when a candidate ends, and when somebody goes back. rollout.go: which nodes
-//     are in a stage. nodes.go, ending.go, stages.go: the other forms. book.go: what is stored where. cache.go: the
-//     file for a start without the store
+//   - document.go: what comes into force when a candidate ends, and when somebody goes back. rollout.go: whether an
+//     agreed candidate is in force or begins its stages, which nodes are in a stage, and what follows the last stage
+//   - nodes.go, ending.go, stages.go: the other forms. book.go: what is stored where. cache.go: the file for a start
+//     without the store
 //   - work.go: which work is worse. note.go, meter.go: notes, metrics. secret.go, patch.go, text.go: references to
 //     secrets, merge patches, texts for people
 package settings

@@ -98,7 +98,8 @@
 //	claim.go     whose a message is, and what a lost claim means; message.go has the rest; renew.go renews claims
 //	suspects.go  messages that may kill their workers, which gate.go lets run alone; hung.go counts lost handlers
 //	unstarted.go which messages go back because they have waited for long
-//	settle.go    how a delivery ends: what counts as an attempt, when the next attempt comes, when a message is given up
+//	settle.go    how a delivery ends: when the next attempt comes, and when a message is given up. Which errors count as
+//	             attempts stands in internal/handling/verdict
 //	delay.go     the delays that settle.go takes where nobody chose others
 //	due.go       what is received before its due time, or was cancelled; giveup.go moves to the poison queue
 //	delete.go    deletes in batches; finish.go counts, logs and releases what has ended

@@ -22,7 +22,7 @@ const (
 )
 
 // settler ends the deliveries of one queue, each by its outcome: the message is deleted, rewritten (to come again), or
-// moved to the poison queue. Nothing of it decides when a message is handled.
+// moved to the poison queue. Nothing of it decides when a handler starts.
 type settler struct {
 	setup
 	finisher *finisher

@@ -74,7 +74,8 @@
 //   - crowd.go: who is noisy, without a store
 //   - noisy.go: the document that names the noisy tenants
 //   - place.go: the lane of a message
-//   - turn.go: which lane is next, without a store. Within a lane, the order of the inner store holds
+//   - turn.go: which lane is next, without a store. Within a lane the order of the inner store holds (storage/sqlite:
+//     queue.go), and messages of stash.go come first
 //   - weights.go: the parts of the priorities
 //   - limit.go: what a consumer may not take
 //   - hand.go: what was received and has not ended

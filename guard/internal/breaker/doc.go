@@ -11,10 +11,10 @@
 //
 // # Files
 //
-//	machine.go   states, permits, and what the end of a call changes
+//	machine.go   states, permits, what the end of a call changes, and when a breaker opens again
 //	ramp.go      how calls begin again after an outage
 //	others.go    what other processes have told: an outage, a recovery, a pause
-//	window.go    when the breaker opens, by the calls of the last while
+//	window.go    when a closed breaker opens, by the calls of the last while
 //	messages.go  whether a failure counts as an attempt, by the messages whose calls were done and failed last
 //	event.go     what is told to people and to other processes
 package breaker

@@ -4,7 +4,7 @@
 //
 // # Files
 //
-//	record.go  the document, and what one process adds to it: a pure decision
+//	record.go  when the breaker is open for all: the document, and what one process adds to it, a pure decision
 //	ledger.go  the document in the store, and how old what it says is
 //	fleet.go   when a process looks at the document
 //	step.go    one look: what is written, and what the breaker is told
