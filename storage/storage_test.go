@@ -14,7 +14,9 @@ import (
 func TestOpenNamesTheSchemeOnly(t *testing.T) {
 	t.Parallel()
 	drivers := storage.Drivers{
-		{Scheme: "good", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) { return nil, nil }},
+		{Scheme: "good", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) {
+			return storage.New(&script{}), nil
+		}},
 		{Scheme: "bad", Open: func(context.Context, string, storage.OpenConfig) (*storage.Store, error) {
 			return nil, fs.ErrPermission
 		}},
