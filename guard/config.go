@@ -30,8 +30,8 @@ type Config struct {
 	// Verify asks the service whether the call for a message was done. The key is the one that [Guard.Transport] sends:
 	// the message's ID, in an agent of a process its process.Key, or that of [Keyed]. It runs before each call,
 	// in the place of the call, because nobody knows of all copies of a message. After done the call is left out. After
-	// an error the message waits, also if the service refuses the question: return false without one if it says that it
-	// knows no such call. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
+	// an error the message waits, also if the service refuses the question. Where the service knows no such call, return
+	// false without an error. With Verify, messages whose outcome is unknown are delivered again. Defaults to none.
 	Verify func(ctx context.Context, key string) (done bool, err error)
 
 	// Timeout bounds one call. Its context ends then, and a call that gives up because of that counts as one without an

@@ -218,7 +218,7 @@ func (r *replay) project(targets []*target) {
 	}
 }
 
-// fold folds the events of a document in the run's order. It reports that this gives what the run has.
+// fold folds the events of a document in the run's order. It reports whether the fold gives the document of the run.
 func (r *replay) fold(targets []*target, h *history) bool {
 	for _, x := range h.order {
 		if t := find(targets, h.container, x); t == nil || r.apply(t) != nil {

@@ -204,8 +204,8 @@ func (n *node) goBack(ctx context.Context) {
 // ran notes that the node runs something else than before.
 func (n *node) ran() { n.source, n.since = FromStore, time.Now() }
 
-// try runs the candidate if this node is in its stage, and its row says that it has agreed: then others will know what
-// it ran if it dies. The error is why it can't run the candidate, which is rare then.
+// try runs the candidate if this node is in its stage, and its row says that it has agreed. So if the node
+// dies, the others know which version it ran. The error is why the node can't run the candidate, which is rare then.
 func (n *node) try(ctx context.Context, c candidate) error {
 	if !n.voter.agreed(c.Version) || !c.includes(n.id) || n.code.runs().version == c.Version {
 		return nil

@@ -1,5 +1,6 @@
-// Package catalog keeps in a store what its programs tell about themselves: what they handle, and what their workers
-// have done lately. So a tool on any machine works on the store without their code, and without a connection to them.
+// Package catalog keeps in a store what its programs tell about themselves: which kinds a program handles, and what
+// its workers have done lately. So a tool on any machine works on the store without their code, and without a
+// connection to them.
 //
 //	err := catalog.Publish(ctx, registry, catalog.Program{Name: "shop", Version: "v1.4.0"})
 //	catalog.Keep(ctx, registry, program)  // for a worker: publishes at once and once a day, until ctx ends
