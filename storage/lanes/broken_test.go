@@ -2,6 +2,7 @@ package lanes_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -78,6 +79,43 @@ func TestLawALaneThatFailsHoldsUpNoOther(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A caller that gives up while lanes are asked breaks no lane. The next caller gets the messages at once.
+func TestLawACallerThatGivesUpBreaksNoLane(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked, hangs := make(chan struct{}), true
+		store := storagetest.Intercept(openStore(t), func(ctx context.Context, op storagetest.Op, do func() error) error {
+			if hangs && op.Name == "receive" && op.Resource == "queue purchases-lane-1" {
+				close(asked)
+				<-ctx.Done()
+				return op.Fail(context.Cause(ctx))
+			}
+			return do()
+		})
+		s := newShop(t, store, channel.Lanes(purchases, 4))
+		for i := range 100 {
+			s.send(t.Context(), fmt.Sprint("tenant-", i), "m", 1)
+		}
+		q := s.channels.Store().Queue(purchases)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { <-asked; synctest.Wait(); cancel() }() // the other lanes have answered
+		before, err := q.Receive(ctx, 32, time.Minute)
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("got error %v; want the caller's own", err)
+		}
+		hangs = false
+		got := len(before)
+		for more := true; more; {
+			ds, err := q.Receive(t.Context(), 32, time.Minute)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, more = got+len(ds), len(ds) > 0
+		}
+		worldtest.Want(t, "messages of all lanes", got, 100)
+	})
 }
 
 // When no lane answers, the store fails, and the worker waits as without lanes. It goes on when the store does.

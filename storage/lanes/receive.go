@@ -25,7 +25,13 @@ func (q *queue) Receive(ctx context.Context, most int, visibility time.Duration)
 	if r.rounds(ctx, someCold) && len(r.got) == 0 && r.failed == nil && !r.roster.props.Billed {
 		r.rounds(ctx, allCold)
 	}
-	if r.failed != nil && !r.works(ctx) {
+	switch {
+	case r.failed == nil:
+	case errors.Is(ctx.Err(), context.Canceled): // by the caller. No lane is to blame
+		if len(r.got) == 0 {
+			return nil, r.failed
+		}
+	case !r.works(ctx):
 		return nil, r.failed
 	}
 	return r.got, nil

@@ -134,9 +134,16 @@ func stashes() []mutant {
 		{
 			name: "a lane that fails holds up the others",
 			file: "storage/lanes/receive.go",
-			old:  "	if r.failed != nil && !r.works(ctx) {\n",
-			new:  "	if r.failed != nil && (len(r.got) == 0 || !r.works(ctx)) {\n",
+			old:  "	case !r.works(ctx):\n",
+			new:  "	case len(r.got) == 0 || !r.works(ctx):\n",
 			by:   by, test: "TestLawALaneThatFailsHoldsUpNoOther",
+		},
+		{
+			name: "a caller that gives up breaks a lane",
+			file: "storage/lanes/receive.go",
+			old:  "	case errors.Is(ctx.Err(), context.Canceled): //",
+			new:  "	case false && errors.Is(ctx.Err(), context.Canceled): //",
+			by:   by, test: "TestLawACallerThatGivesUpBreaksNoLane",
 		},
 		{
 			name: "a lane that has failed is forgotten",
