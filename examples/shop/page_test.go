@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +50,19 @@ func takeBack(ctx context.Context, channels *channel.Channels) error {
 
 // docs/processes.md ends
 
+// badLine is the bank of the demonstration, whose line is dead for the first three charges and then works.
+type badLine struct {
+	demo
+	charges atomic.Int64
+}
+
+func (b *badLine) Charge(_ context.Context, bill string) (string, error) {
+	if b.charges.Add(1) <= 3 {
+		return "", errors.New("the line is dead")
+	}
+	return "receipt for " + bill, nil
+}
+
 // The plan of the page ships an order, and a cancel that comes later changes nothing.
 func TestPageOfProcesses(t *testing.T) {
 	t.Parallel()
@@ -55,13 +70,13 @@ func TestPageOfProcesses(t *testing.T) {
 		stock := values.New(h.Channels(), "stock", values.Config[Stock]{})
 		handlers.Decide(h, stock, func(Reserve) string { return warehouse }, Stock.Reserve, Held{}, NoStock{})
 		handlers.Decide(h, stock, func(Release) string { return warehouse }, Stock.Release)
-		return seller{shop{demo{}, demo{}}}.register(h)
+		return seller{shop{&badLine{}, demo{}}}.register(h)
 	}}
 	millracetest.Run(t, p, func(t *testing.T, app *millracetest.App) {
 		if err := sell(t.Context(), app.Channels(), order("o17", 1)); err != nil {
 			t.Fatal(err)
 		}
-		app.Advance(time.Minute) // the bank of the demonstration fails at first
+		app.Advance(time.Minute) // the bank's line is dead at first
 		app.Drain()
 		if err := takeBack(t.Context(), app.Channels()); err != nil {
 			t.Fatal(err)
