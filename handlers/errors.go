@@ -55,17 +55,18 @@ type PanicError = verdict.PanicError
 //	Unsure bool // it is in a call whose effect may have happened
 type HangError = verdict.HangError
 
-// These are the framework's own reasons for which a message goes to the poison queue.
+// These are the framework's own reasons for which a message goes to the poison queue. Two more are for a handler that
+// emits what it may not: "nil emission" and "undeclared emission".
 const (
-	ReasonUndecodable    = verdict.ReasonUndecodable
-	ReasonRefused        = verdict.ReasonRefused
-	ReasonUnknownKind    = verdict.ReasonUnknownKind
-	ReasonAttempts       = verdict.ReasonAttempts
-	ReasonHangs          = verdict.ReasonHangs
-	ReasonDeliveries     = verdict.ReasonDeliveries
-	ReasonContentDiffers = verdict.ReasonContentDiffers
-	ReasonTooOld         = verdict.ReasonTooOld
-	ReasonDataLost       = verdict.ReasonDataLost
-	ReasonBadKey         = verdict.ReasonBadKey
-	ReasonOutcomeUnknown = verdict.ReasonOutcomeUnknown // also of handlers, and of package guard: the effect may have happened
+	ReasonUndecodable    = verdict.ReasonUndecodable    // "undecodable"
+	ReasonRefused        = verdict.ReasonRefused        // "refused by its check"
+	ReasonUnknownKind    = verdict.ReasonUnknownKind    // "unknown kind"
+	ReasonAttempts       = verdict.ReasonAttempts       // "too many attempts"
+	ReasonHangs          = verdict.ReasonHangs          // "handler hangs"
+	ReasonDeliveries     = verdict.ReasonDeliveries     // "too many deliveries"
+	ReasonContentDiffers = verdict.ReasonContentDiffers // "same ID, other content"
+	ReasonTooOld         = verdict.ReasonTooOld         // "too old to judge"
+	ReasonDataLost       = verdict.ReasonDataLost       // "body is gone"
+	ReasonBadKey         = verdict.ReasonBadKey         // "bad key"
+	ReasonOutcomeUnknown = verdict.ReasonOutcomeUnknown // "outcome unknown"; also of handlers, and of package guard: the effect may have happened
 )

@@ -119,7 +119,11 @@ func (p *Program) about(command string) string {
 		say(v.name, v.about, " version")
 	}
 	say("help", "explains a verb, as in "+command+" help queues", " version")
-	b.WriteString("\nFor operators, on the program's store:\n\n")
+	whose := "the program's store"
+	if p.Web == nil && p.Register == nil {
+		whose = "a store that the flag -store of each verb names, or " + boot.Variable("store") + " in the environment"
+	}
+	b.WriteString("\nFor operators, on " + whose + ":\n\n")
 	for _, v := range operator.Verbs() {
 		say(v[0], v[1], " completion")
 	}

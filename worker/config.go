@@ -145,7 +145,7 @@ func (c Config) withDefaults(h *handlers.Registry) (Config, error) {
 	if len(c.Consume) == 0 {
 		c.Consume = known
 	}
-	if len(c.Consume) == 0 {
+	if len(c.Consume) == 0 && h.Err() == nil { // else its faults say why
 		f.add("no handler is registered")
 	}
 	for i, q := range c.Consume {

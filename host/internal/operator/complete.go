@@ -176,7 +176,7 @@ func (t tool) nextWords(words []string, n int) (all [][2]string) {
 		}
 		about := v.about
 		if len(name) > n+1 {
-			about = strings.Join(t.startingWith(name[:n+1]), ", ")
+			about = strings.Join(slices.DeleteFunc(t.startingWith(name[:n+1]), func(s string) bool { return s == name[n] }), ", ")
 		}
 		if !slices.ContainsFunc(all, func(x [2]string) bool { return x[0] == name[n] }) { // spool alone is a verb, too
 			all = append(all, [2]string{name[n], about})

@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"syscall"
@@ -204,6 +206,9 @@ func (c *call) open(ctx context.Context, p boot.Process) error {
 	log := boot.NewLogger(p.Stderr, slog.LevelWarn, p.Getenv)
 	store, err := place.OpenExisting(ctx, log)
 	if err != nil {
+		if _, none := os.Stat(place.File()); given == nil && p.Getenv(boot.Variable("store")) == "" && errors.Is(none, fs.ErrNotExist) {
+			err = fmt.Errorf("%w. Or name another store by -store", err)
+		}
 		return err
 	}
 	c.file = place.File()

@@ -94,14 +94,14 @@ func (p *program) flags(f *host.Flags) {
 		}
 		return nil
 	})
-	rate := f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` all workers together send in a minute at most, 12 or more; 0 means no limit. "+whileRunning+"\n"+
-		"guards.smtp.rate, in mails a second")
+	rate := f.Int("mail-rate", 0, 0, maxMailRate, "how many `MAILS` all workers together send in a minute at most, 12 or more; 0 means no limit."+whileRunning+
+		" guards.smtp.rate, in mails a second")
 	f.Check("mail-rate", func() error { return setMailRate(p.smtp, *rate) })
 	opens := f.String("season-opens", "", "the `TIME` to announce for the opening of the season, for example 2026-12-01T10:00:00+01:00. It is announced\n"+
 		"once: to change it later, open or close the gate with the operator's program millrace")
 	p.perAddress = f.Int("per-address", 300, 0, maxPerDoor, "how many `RESERVATIONS` one IP address may ask for in a minute, of each web; 0 means no limit. Requests from the\n"+
-		"web's own machine are not counted. Only a web needs it. "+whileRunning+" perAddress")
-	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise.\n"+whileRunning+" perMail")
+		"web's own machine are not counted. Only a web needs it."+whileRunning+" perAddress")
+	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise."+whileRunning+" perMail")
 	p.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
 		"behind a proxy has one address, and behind one on the web's own machine nobody is counted. Only a web needs it")
 	f.Check("season-opens", func() error { return p.setOpening(*opens) })

@@ -13,7 +13,7 @@ const (
 	maxPerDoor = 1_000_000 // reservations
 
 	// whileRunning ends the usage of a flag that is the default of a live setting.
-	whileRunning = "While programs\nrun it is changed by millrace settings set, as"
+	whileRunning = "\nWhile programs run, it is changed by millrace settings set, as"
 )
 
 // Live are the sample's settings that change while it runs. Their defaults are the flags.
