@@ -175,7 +175,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
-		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "set hall: refused: no program that has these settings runs", "start one, and then repeat the change, or force it unchecked (-force)")
+		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "set hall: refused: no program that has these settings runs", "and then repeat the change, or force it unchecked (-force)")
 		contains(t, "nothing written", x.want(t, 3, "", "settings", "show"), "nobody has set anything yet")
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 1 is in force.", "where none runs, none has checked it")
 		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "No program runs that version")
