@@ -17,7 +17,8 @@ type (
 	Props = driver.Props
 	// A Receipt proves the newest delivery of a message. It is opaque. A malformed one is stale.
 	Receipt = driver.Receipt
-	// An ETag names one state of a blob or row. It is opaque, and never used twice for one key. The empty ETag means none.
+	// An ETag names one state of a blob or row. It is opaque, and never used twice for one key. The empty ETag means
+	// none.
 	ETag = driver.ETag
 	// A Message is what a queue takes: a body, and perhaps a delay and a key.
 	//
@@ -35,6 +36,7 @@ type (
 	// A Peeked is a message that waits in a queue, as [Queue.Peek] shows it.
 	//
 	//	Body       []byte    // the caller's
+	//	Receipt    Receipt   // deletes the message while it waits; "" where there is none
 	//	Deliveries int       // how often the message has been handed out so far
 	//	SentAt     time.Time // when the store took it, by the store's clock; a Rewrite doesn't change it
 	//	ReadyAt    time.Time // when its delay ends, by the store's clock; zero: it is ready

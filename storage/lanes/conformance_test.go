@@ -64,7 +64,7 @@ func TestConformance(t *testing.T) {
 	t.Run("atomic", func(t *testing.T) {
 		t.Parallel()
 		cfg := conformance(func(s *storage.Store) *storage.Store { return s })
-		cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.Short = true, true, true, true, true, true, true
+		cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts, cfg.Short = true, true, true, true, true, true, true, true
 		cfg.Precision = time.Second // the shortest visibility of the suite is too short for many lanes on a busy machine
 		storagetest.Run(t, cfg)
 	})

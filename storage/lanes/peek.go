@@ -28,7 +28,7 @@ func (p peeker) Peek(ctx context.Context, name string) iter.Seq2[driver.Peeked, 
 		for l := range lanes {
 			next, stop := iter.Pull2(p.Peeker.Peek(ctx, l.name))
 			defer stop()
-			open = append(open, &peeked{next: next})
+			open = append(open, &peeked{lane: l, next: next})
 		}
 		for turn := 0; ; turn++ {
 			for _, l := range open {
@@ -51,6 +51,7 @@ func (p peeker) Peek(ctx context.Context, name string) iter.Seq2[driver.Peeked, 
 
 // peeked is the listing of one lane. It has looked at the first message that is left, unless it has none.
 type peeked struct {
+	lane  *lane
 	next  func() (driver.Peeked, error, bool)
 	first *driver.Peeked
 	ended bool
@@ -64,6 +65,9 @@ func (l *peeked) look() error {
 	m, err, ok := l.next()
 	if err != nil {
 		return err
+	}
+	if m.Receipt != "" {
+		m.Receipt = l.lane.receipt(m.Receipt)
 	}
 	l.first, l.ended = &m, !ok
 	return nil

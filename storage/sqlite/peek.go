@@ -13,7 +13,7 @@ import (
 const peekPage = 32
 
 // peekAfter reads the messages after a place of a queue that are ready at ?4, or delayed.
-const peekAfter = `SELECT visible, due.id, due.sent, deliveries, body FROM due CROSS JOIN messages USING (id)
+const peekAfter = `SELECT visible, due.id, due.sent, deliveries, body, gen, held FROM due CROSS JOIN messages USING (id)
 	WHERE due.queue = ?1 AND (visible, due.id) > (?2, ?3) AND (visible <= ?4 OR NOT held)
 	ORDER BY visible, due.id LIMIT ?5`
 
@@ -57,6 +57,9 @@ func (s *store) peek(ctx context.Context, queue string, after entry) (page []dri
 			}
 			last = entry{visible: found.ColInt(0), id: found.ColInt(1)}
 			m := driver.Peeked{Body: found.ColBytes(4), Deliveries: int(found.ColInt(3)), SentAt: time.UnixMicro(found.ColInt(2))}
+			if gen, held := found.ColInt(5), found.ColInt(6) != 0; !held {
+				m.Receipt = entry{id: last.id, visible: last.visible, gen: gen}.receipt()
+			}
 			if last.visible > now {
 				m.ReadyAt = time.UnixMicro(last.visible)
 			}

@@ -336,8 +336,8 @@ func parseReceipt(r driver.Receipt) (d entry, ok bool) {
 	rest := string(r)
 	for _, to := range []*int64{&d.id, &d.gen, &d.visible} {
 		field, more, _ := strings.Cut(rest, ".")
-		// Only what receipt makes: no signs, no leading zeros.
-		if field == "" || field[0] < '1' || field != strings.ToLower(field) {
+		// Only what receipt makes: no signs, no leading zeros. A message that nobody has received may have generation 0.
+		if field == "" || field[0] < '1' && (field != "0" || to != &d.gen) || field != strings.ToLower(field) {
 			return entry{}, false
 		}
 		n, err := strconv.ParseInt(field, 36, 64)

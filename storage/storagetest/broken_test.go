@@ -23,6 +23,8 @@ var broken = []struct{ bug, test string }{
 	{"shows what is held", "peek/a message in flight is not shown"},
 	{"shows delayed messages first", "peek/ready messages come before delayed ones"},
 	{"shows one page", "peek/over many pages"},
+	{"shows no receipts", "peek/what waits can be deleted"},
+	{"shows receipts that delete nothing", "peek/what waits can be deleted"},
 	{"props without a limit", "props/are sane"},
 
 	{"cuts bodies at NUL", "queue/bodies come back byte for byte"},
@@ -206,7 +208,7 @@ func TestBroken(t *testing.T) {
 		return
 	}
 	cfg := onModel(bug, bare)
-	cfg.PeeksDelayed = true
+	cfg.PeeksDelayed, cfg.PeeksReceipts = true, true
 	cfg.RingsVisibility, cfg.Patience = true, 2*time.Second
 	storagetest.Run(t, cfg)
 }

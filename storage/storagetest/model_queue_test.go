@@ -292,7 +292,16 @@ func (p *place) peek(queue string) []storage.Peeked {
 	var ready, delayed []storage.Peeked
 	now := time.Now()
 	for _, x := range p.queues[queue] {
+		if !x.received && x.receipt == "" {
+			x.receipt = storage.Receipt(fmt.Sprintf("r-%012s", p.next()))
+		}
 		m := storage.Peeked{Body: p.copied(x.body, "shares what it shows"), Deliveries: x.deliveries, SentAt: x.sent}
+		if !x.received && !p.has("shows no receipts") {
+			m.Receipt = x.receipt
+		}
+		if p.has("shows receipts that delete nothing") {
+			m.Receipt = "r-nothing"
+		}
 		if p.has("looking delivers") {
 			x.deliveries++
 		}

@@ -16,6 +16,7 @@ func peekTests() []test {
 		{"a message in flight is not shown", peekInFlight},
 		{"a rewritten message is shown as it is", peekRewritten},
 		{"ready messages come before delayed ones", peekOrder},
+		{"what waits can be deleted", peekReceipts},
 		{"over many pages", peekPages},
 		{"broken off early", peekBreak},
 		{"cancelled in the middle", peekCancelled},
@@ -134,6 +135,37 @@ func peekOrder(t *check) {
 	if !slices.Equal(texts, want) {
 		t.Errorf("shown: %q; want %q", texts, want)
 	}
+}
+
+// peekReceipts deletes what waits, ready and delayed, by the receipts that are shown. A message that a consumer has
+// taken meanwhile stays.
+func peekReceipts(t *check) {
+	q := t.shown()
+	q.send("taken", "ready")
+	t.ok(q.Send(t.ctx, []storage.Message{{Body: []byte("delayed"), Delay: hold}}))
+	shown := map[string]storage.Receipt{}
+	for _, m := range q.read() {
+		shown[string(m.Body)] = m.Receipt
+	}
+	if shown["ready"] == "" {
+		if t.cfg.PeeksReceipts {
+			t.Fatal("Config.PeeksReceipts is set, but what waits is shown without a receipt")
+		}
+		t.leaveOut("what waits is shown without receipts")
+	}
+	t.ok(q.Delete(t.ctx, []storage.Receipt{shown["ready"]}))
+	t.fails(q.Delete(t.ctx, []storage.Receipt{shown["ready"]}), storage.ErrReceiptStale, "deleted before")
+	d := q.one(hold)
+	if string(d.Body) != "taken" {
+		t.Errorf("received %q; want what was not deleted", d.Body)
+	}
+	t.fails(q.Delete(t.ctx, []storage.Receipt{shown["taken"]}), storage.ErrReceiptStale, "a consumer has it")
+	if r := shown["delayed"]; r != "" {
+		t.ok(q.Delete(t.ctx, []storage.Receipt{r}))
+		q.peek()
+	}
+	q.remove(d)
+	q.gone()
 }
 
 // read reads what waits.

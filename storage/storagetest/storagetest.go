@@ -38,6 +38,9 @@ type Config struct {
 	// messages alone.
 	PeeksDelayed bool
 
+	// PeeksReceipts says that Peek shows what waits with receipts, which delete it. Without it the store may do so.
+	PeeksReceipts bool
+
 	// RingsVisibility says that a queue also rings when a visibility ends; elsewhere the next poll finds the message.
 	RingsVisibility bool
 

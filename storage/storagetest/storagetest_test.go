@@ -33,7 +33,7 @@ func bare(s *storage.Store) *storage.Store { return s }
 func TestModel(t *testing.T) {
 	t.Parallel()
 	cfg := onModel("", bare)
-	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed = true, true, true, true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts = true, true, true, true, true, true, true, true
 	storagetest.Run(t, cfg)
 }
 
@@ -67,7 +67,7 @@ func TestIntercept(t *testing.T) {
 	cfg := onSQLite(func(s *storage.Store) *storage.Store {
 		return storagetest.Intercept(s, new(storagetest.Calls).Hook)
 	})
-	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed = true, true, true, true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts = true, true, true, true, true, true, true, true
 	storagetest.Run(t, cfg)
 }
 
@@ -90,6 +90,6 @@ func TestCrashThatNeverComes(t *testing.T) {
 		s, _ = storagetest.Crash(s, math.MaxInt64, storagetest.BeforeEffect)
 		return s
 	})
-	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed = true, true, true, true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts = true, true, true, true, true, true, true, true
 	storagetest.Run(t, cfg)
 }
