@@ -33,7 +33,6 @@ func exempt() map[string]string {
 		"storage/sqlite/...":      "one engine behind one door; its files follow the port's methods",
 		"values":                  "the record and its laws are one idea",
 		"sample/reservations/...": "users copy the sample as a whole, so it is cut by page",
-		"host/internal/operator":  "its verbs become one table of acts",
 	}
 }
 

@@ -90,11 +90,11 @@ type used struct{ containers, tables map[string]bool }
 // named are the packages in which others give the names, with the reasons.
 func named() map[string]string {
 	return map[string]string{
-		"storage":                "it opens what its callers name",
-		"values":                 "collections have the names that values.New and views.New get",
-		"process":                "all names begin with that of a plan, and the sample has none",
-		"coord/leader":           "documents under a term are the caller's",
-		"host/internal/operator": "it looks at what others have stored",
+		"storage":      "it opens what its callers name",
+		"values":       "collections have the names that values.New and views.New get",
+		"process":      "all names begin with that of a plan, and the sample has none",
+		"coord/leader": "documents under a term are the caller's",
+		"ops/acts":     "it looks at what others have stored",
 	}
 }
 

@@ -301,7 +301,7 @@ func TestAProgramThatCanNotRunItsSettingsNamesItsCommand(t *testing.T) {
 	out := newOutput()
 	args := []string{"worker", "-admin=off", "-store=sqlite:" + filepath.Join(r.dir, "shop.db")}
 	worldtest.Want(t, "exit code", host.Run(t.Context(), host.Process{Command: "shopd", Args: args, Stdout: out, Stderr: out}, l.Program), host.ExitError)
-	if want := `go back by "shopd settings back -of shop"`; !strings.Contains(out.String(), want) {
+	if want := `go back by "shopd settings back --of shop"`; !strings.Contains(out.String(), want) {
 		t.Errorf("got %s, want %s", out, want)
 	}
 }

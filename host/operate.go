@@ -7,6 +7,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/operator"
+	"github.com/millrace-go/millrace/ops/act"
 )
 
 // A Rebuild rebuilds a view from values, for the verb views rebuild. Package views has functions for both.
@@ -18,9 +19,12 @@ type Rebuild struct {
 
 // operate runs a verb of the operator's.
 func operate(ctx context.Context, x Process, p Program) int {
-	tool := operator.Program{Command: x.Command, Store: "data/" + p.Name + ".db", Settings: p.Name, Drivers: p.drivers(), Routes: p.Routes, Alias: p.Alias, Rebuild: map[string]operator.Rebuild{}}
+	tool := operator.Program{
+		Program: act.Program{Command: x.Command, Settings: p.Name, Routes: p.Routes, Alias: p.Alias, Rebuild: map[string]act.Rebuild{}},
+		Store:   "data/" + p.Name + ".db", Drivers: p.drivers(),
+	}
 	for view, r := range p.Rebuild {
-		tool.Rebuild[view] = operator.Rebuild(r)
+		tool.Rebuild[view] = act.Rebuild(r)
 	}
 	if p.Web == nil && p.Register == nil { // it only operates
 		tool.Settings = ""

@@ -19,7 +19,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/host/internal/processes"
+	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/cost"

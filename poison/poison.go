@@ -151,8 +151,9 @@ func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		queue, _, _ := strings.Cut(info.Key, "/")
-		counts[queue]++
+		if queue, _, ok := strings.Cut(info.Key, "/"); ok { // otherwise it is a blob of somebody else
+			counts[queue]++
+		}
 	}
 	return counts, nil
 }

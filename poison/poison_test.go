@@ -203,6 +203,12 @@ func TestAtAnImpossibleName(t *testing.T) {
 			t.Errorf("of another program: got %+v, %v; want it listed, so that it can be discarded", e, err)
 		}
 	}
+	if _, err := w.Store.Blobs("poison").Put(t.Context(), "Foreign", []byte("{}"), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := poison.Count(t.Context(), w.Store); err != nil || n["Foreign"] != 1 || len(n) != 1 {
+		t.Errorf("got %v, %v; want a blob that is in no queue left out", n, err)
+	}
 }
 
 // The entry of a message that a worker has begun to move is found by the message, and only by that one.

@@ -69,6 +69,10 @@ for tool in ${CI:+zsh fish sqlite3}; do
 		echo $tool
 	fi
 done
+if [ -n "${CI:-}" ] && [ ! -e /usr/share/bash-completion/bash_completion ] && ! install bash-completion; then
+	say "no bash-completion: the test of the completion in bash is SKIPPED"
+	echo bash-completion
+fi
 if ! browser && ! { install chromium && browser; }; then
 	say "no Chromium: the tests of the pages in a real browser are SKIPPED"
 	echo chromium

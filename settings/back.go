@@ -102,7 +102,7 @@ func (r *retreat) before(ctx context.Context, version int64) (int64, error) {
 		v, err := r.edit.book.readVersion(ctx, version)
 		switch {
 		case errors.Is(err, storage.ErrInvalid), errors.Is(err, storage.ErrNotFound):
-			return 0, fmt.Errorf("%w; so nobody knows what was in force before: name a version by -to VERSION", err)
+			return 0, fmt.Errorf("%w; so nobody knows what was in force before: name a version by --to VERSION", err)
 		case err != nil:
 			return 0, err
 		case version == 0:

@@ -72,7 +72,7 @@ func (b book) read(ctx context.Context, seen *sighting) error {
 	}
 	d, err := parseDocument(blob.Body)
 	if err != nil {
-		return fmt.Errorf("blob %s in container %s: %w; go back by \"settings back -of %s\" with -to VERSION, which replaces it", storage.Quote(b.current()), container, err, b.name)
+		return fmt.Errorf("blob %s in container %s: %w; go back by \"settings back --of %s\" with --to VERSION, which replaces it", storage.Quote(b.current()), container, err, b.name)
 	}
 	*seen = sighting{d, blob.ETag}
 	return nil
@@ -85,7 +85,7 @@ func (b book) readKnown(ctx context.Context, seen *sighting) error {
 	}
 	last, err := b.lastVersion(ctx)
 	if err == nil && last > 0 {
-		err = fmt.Errorf("%w; go back by \"settings back -of %s\" with -to VERSION, which writes it again", errLost, b.name)
+		err = fmt.Errorf("%w; go back by \"settings back --of %s\" with --to VERSION, which writes it again", errLost, b.name)
 	}
 	return err
 }

@@ -56,7 +56,7 @@ func (p *proposal) begin(ctx context.Context) error {
 	d := p.edit.seen.doc
 	if d.Candidate != nil && !p.force {
 		if v := d.Candidate.Version; d.Candidate.Roll != nil {
-			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"settings back -of %s\"", ErrRolling, v, p.edit.book.name)
+			return fmt.Errorf("%w, version %d: wait for its end, or drop it by \"settings back --of %s\"", ErrRolling, v, p.edit.book.name)
 		}
 		e, err := p.ending.await(ctx, awaited{version: d.Candidate.Version, other: true, until: Rolling})
 		if err != nil && e.Result == "" {

@@ -47,7 +47,7 @@ func TestLawAChangeIsUndoneByItsNumberOverDamagedVersions(t *testing.T) {
 		propose(t, a, 80)
 		damage(t, s, versionKey(2))
 		_, err := l.Back(t.Context(), -1, ada)
-		wantErr(t, err, storage.ErrInvalid, "version 2", "name a version by -to VERSION")
+		wantErr(t, err, storage.ErrInvalid, "version 2", "name a version by --to VERSION")
 		back(1, 60)
 
 		newest := propose(t, a, 80)
@@ -76,7 +76,7 @@ func TestTheErrorOfADamagedDocumentSaysWhatToDo(t *testing.T) {
 		propose(t, node(t, s, settings.Config{Name: "a"}), 60)
 		damage(t, s, "current")
 		_, err := settings.Open(t.Context(), s, name, defaults(), settings.Config{Cache: filepath.Join(t.TempDir(), "none")})
-		wantErr(t, err, storage.ErrInvalid, `go back by "settings back -of shop" with -to VERSION`, "there is no cache")
+		wantErr(t, err, storage.ErrInvalid, `go back by "settings back --of shop" with --to VERSION`, "there is no cache")
 		if strings.Contains(err.Error(), "while the store answers") {
 			t.Errorf("got %v", err)
 		}

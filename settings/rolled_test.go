@@ -75,7 +75,7 @@ func TestBackDropsARollOutAtAnyStage(t *testing.T) {
 				t.Fatalf("stage %d: got %+v", stage, r)
 			}
 			_, err := f.nodes[0].Propose(t.Context(), ada, seats(70))
-			wantErr(t, err, settings.ErrRolling, `drop it by "settings back -of shop"`)
+			wantErr(t, err, settings.ErrRolling, `drop it by "settings back --of shop"`)
 			_, err = l.Back(t.Context(), -1, ada)
 			must(t, err)
 			f.ended(v, settings.RolledBack)

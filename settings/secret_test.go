@@ -118,7 +118,7 @@ func TestAReferenceStaysOneWhereNobodyChecks(t *testing.T) {
 		for _, bad := range []any{"evn:SMTP_URL", hidden, 4711, []string{hidden}} {
 			for path, value := range map[string]any{"key": bad, "in": map[string]any{"list": []any{bad}}, "in.list": []any{bad}} {
 				err := set(path, value)
-				wantErr(t, err, storage.ErrInvalid, "a secret is set by a reference", "settings set -default ")
+				wantErr(t, err, storage.ErrInvalid, "a secret is set by a reference", "settings set --default ")
 				if strings.Contains(err.Error(), hidden) {
 					t.Errorf("got error %v", err)
 				}

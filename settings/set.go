@@ -73,7 +73,7 @@ func (p Patch) apply(t tree, nodes []Node) error {
 	for _, path := range slices.Sorted(maps.Keys(p.Set)) {
 		v, err := parseValue(p.Set[path])
 		if err == nil && hasNull(v) {
-			err = fmt.Errorf("%w: null is no value; to let the programs' default hold, unset it by \"settings set -default %s\"", storage.ErrInvalid, path)
+			err = fmt.Errorf("%w: null is no value; to let the programs' default hold, unset it by \"settings set --default %s\"", storage.ErrInvalid, path)
 		}
 		if err == nil {
 			err = assign(t, path, v)
@@ -98,7 +98,7 @@ func (p Patch) apply(t tree, nodes []Node) error {
 func keepsReferences(path string, before, after any) error {
 	if ref, ok := before.(string); ok && ref != "" && checkReference(ref) == nil && after != nil {
 		if text, ok := after.(string); !ok || checkReference(text) != nil {
-			return fmt.Errorf("%s: %w. What is in force there is one; if it is no secret any more, unset it first by \"settings set -default %s\"", path, errNoReference, path)
+			return fmt.Errorf("%s: %w. What is in force there is one; if it is no secret any more, unset it first by \"settings set --default %s\"", path, errNoReference, path)
 		}
 		return nil
 	}

@@ -78,7 +78,7 @@ func (f *follower) enter(ctx context.Context) error {
 	for {
 		d := f.seen.doc
 		if err := f.node.code.begin(d.Stable, d.Values); err != nil {
-			err = fmt.Errorf("version %d is in force, and this program can't run it; go back by \"settings back -of %s\", set what fits it, or start a program that can: %w", d.Stable, f.book.name, err)
+			err = fmt.Errorf("version %d is in force, and this program can't run it; go back by \"settings back --of %s\", set what fits it, or start a program that can: %w", d.Stable, f.book.name, err)
 			if !f.node.beaten.IsZero() {
 				_ = f.book.remove(ctx, f.node.id) // else others wait for it until it counts as dead
 			}

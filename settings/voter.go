@@ -10,7 +10,7 @@ const (
 	unanswered = "it has not answered"
 
 	// unchecked is why a change is refused that no node could check.
-	unchecked = "no program that has these settings runs, so none has checked the change: start one (a program has settings if it calls host.Settings), and then repeat the change, or force it unchecked (-force)"
+	unchecked = "no program that has these settings runs, so none has checked the change: start one (a program has settings if it calls host.Settings), and then repeat the change, or force it unchecked (--force)"
 )
 
 // A voter is a node's answers to candidates.

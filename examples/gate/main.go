@@ -9,7 +9,7 @@
 //	./gate prepare                     # closes the gate and sends the jobs
 //	./gate worker -admin off -name A   # in the second terminal
 //	./gate worker -admin off -name B   # in the third, and so on
-//	./gate gates open start            # or: millrace gates open start -store sqlite:data/gate.db
+//	./gate gates open start            # or: millrace gates open start --store sqlite:data/gate.db
 //	./gate result                      # waits until all is done; press Ctrl-C in the other terminals then
 //
 // A worker that is killed leaves its jobs to the others. A worker that comes after the opening finds the gate open.

@@ -33,16 +33,22 @@ func (c Cancellations) Cancel(ctx context.Context, kind Kind, id string) error {
 	}
 	var faults []error
 	for _, q := range queues {
-		if c.o.store.Finds() {
-			err = c.withdraw(ctx, q, kind, id)
-		} else {
-			err = c.putTombstone(ctx, q, kind, id)
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("channel: cancel %s %s in queue %s: %w", kind, storage.Quote(id), q, err))
-		}
+		faults = append(faults, c.CancelIn(ctx, q, kind, id))
 	}
 	return errors.Join(faults...)
+}
+
+// CancelIn is Cancel for one queue, whatever kinds go there.
+func (c Cancellations) CancelIn(ctx context.Context, queue string, kind Kind, id string) (err error) {
+	if c.o.store.Finds() {
+		err = c.withdraw(ctx, queue, kind, id)
+	} else {
+		err = c.putTombstone(ctx, queue, kind, id)
+	}
+	if err != nil {
+		return fmt.Errorf("channel: cancel %s %s in queue %s: %w", kind, storage.Quote(id), queue, err)
+	}
+	return nil
 }
 
 const (

@@ -15,7 +15,7 @@ import (
 // A Season is a year whose dates can be booked only while the gate "season-YEAR" is open. It opens for all programs at
 // once: at the announced moment, or when an operator decides.
 //
-//	millrace gates open season-2027 -at 2026-12-01T10:00:00+01:00
+//	millrace gates open season-2027 --at 2026-12-01T10:00:00+01:00
 //	millrace gates open season-2027
 //	millrace gates close season-2027
 //

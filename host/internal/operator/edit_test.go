@@ -250,7 +250,7 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 			worldtest.Take(t, s, c.queue)
 			continue
 		}
-		contains(t, c.name, x.want(t, 1, body, "poison", "edit", c.e.ID, "-queue", c.queue, "-"), c.want, "-again")
+		contains(t, c.name, x.want(t, 1, body, "poison", "edit", c.e.ID, "-queue", c.queue, "-"), c.want, "--again")
 		if got := len(x.Poisoned(c.queue)); got != 1 {
 			t.Errorf("%s: got %d entries after a refusal, want 1", c.name, got)
 		}
@@ -309,7 +309,7 @@ func TestEditWithTheProgramsCode(t *testing.T) {
 	contains(t, "send", x.want(t, 2, `{"for":"eve","items":null,"price":101}`, "send", "stranger.wish.v1", "-"), "standard input: refused by its check: price: at most 100")
 	x.work(t)
 	contains(t, "edit", x.want(t, 2, `{"for":"eve","items":[],"price":101}`, "poison", "edit", id, "-"), "price: at most 100")
-	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", id, "-"), "the program has compensated for the old message, by ", "-again")
+	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", id, "-"), "the program has compensated for the old message, by ", "--again")
 	contains(t, "retry", x.want(t, 0, "", "poison", "retry", "-all", "-dry-run"), "Note: the program has compensated for 1 message. ")
 	x.want(t, 0, `{"price":1,"items":[],"for":"eve"}`, "poison", "edit", id, "-again", "-")
 	if got := worldtest.Take(t, x.Store, "wishes"); len(got) != 1 || string(got[0].Data) != `{"for":"eve","items":[],"price":1}` {
@@ -327,7 +327,7 @@ func TestEditOfWhatIsOld(t *testing.T) {
 	x.enqueue(t, "notes", worldtest.Envelope(id, worldtest.Added{To: "x", Note: "bad"}))
 	x.work(t)
 	const body = `{"to":"y","amount":1,"balance":1}`
-	contains(t, "refused", x.want(t, 1, body, "poison", "edit", id, "-"), "more than 30 days ago", "millrace send", "-again")
+	contains(t, "refused", x.want(t, 1, body, "poison", "edit", id, "-"), "more than 30 days ago", "millrace send", "--again")
 	if got := len(x.Poisoned("notes")); got != 1 {
 		t.Errorf("got %d entries after a refusal, want 1", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 )
 
 // Doctor finds services that are away, since when and why.
@@ -27,7 +28,7 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
 	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `, `no route \x1b[31m`)
 	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
-	got := oneLine[guardLine](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
+	got := oneLine[acts.Guard](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
 	worldtest.Want(t, "result and state", got.Result+" "+got.State, "closed corrupt")
 	x.want(t, 0, "", "guards", "close", "crm")
 	x.want(t, 0, "", "guards", "close", "map")

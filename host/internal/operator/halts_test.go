@@ -37,7 +37,7 @@ func (x *stranger) haltAs(t *testing.T, key, message string, sequence uint64) {
 func TestSettlingTellsOfHaltedKeys(t *testing.T) {
 	t.Parallel()
 	const stays = `Note: key "it's ada" of queue accounts stays halted`
-	const release = `millrace turns release accounts 'it'\''s ada' -why TEXT lets `
+	const release = `millrace turns release accounts 'it'\''s ada' --why TEXT lets `
 	for _, c := range []struct {
 		name     string
 		args     []string

@@ -1,67 +1,16 @@
 package operator
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-	"unicode"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
-
-// A desk is an operator's desk in this process: it keeps what each verb prints.
-type desk struct {
-	store *storage.Store
-	c     *call // whose arguments are still to come
-}
-
-func newDesk(t testing.TB) *desk {
-	t.Helper()
-	store, err := drivers.Open(context.WithoutCancel(t.Context()), "sqlite:"+filepath.Join(t.TempDir(), "r.db")+"?sync=normal&wake=off", storage.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	c := &call{tool: tool{programs()["sample"]}}
-	c.Command = "millrace"
-	if err := c.use(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	return &desk{store, c}
-}
-
-// do runs a command line, and returns its output and exit code. No output may control the terminal.
-func (d *desk) do(t *testing.T, args ...string) (out string, code int) {
-	t.Helper()
-	v, opt, rest, err := d.c.parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var printed, told strings.Builder
-	c := *d.c
-	c.options, c.args, c.out, c.progress = opt, rest, newOutput(&printed), &told
-	code = c.tell(&told, errors.Join(v.run(t.Context(), &c), c.out.flush()))
-	for _, text := range []string{printed.String(), told.String()} {
-		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
-			t.Errorf("millrace %q: %q reaches the terminal", args, text)
-		}
-	}
-	if opt.json {
-		for line := range strings.Lines(printed.String()) {
-			if !json.Valid([]byte(line)) {
-				t.Errorf("millrace %q: %q is no JSON line", args, line)
-			}
-		}
-	}
-	return printed.String() + told.String(), code
-}
 
 // put puts a blob into the poison queue of the commands.
 func (d *desk) put(t *testing.T, key string, body []byte) {
@@ -185,6 +134,7 @@ func FuzzPoisonEntry(f *testing.F) {
 	f.Add("reservations/"+goodKey, goodEntry(f, goodKey))
 	f.Add("reservations/x", []byte(`{"key":"x","reason":"\u001b[31m\u202e","body":"e30="}`))
 	f.Add("mails/a\u202eb", []byte("null"))
+	f.Add("0", []byte("of no queue"))
 	f.Add("A B/ ", []byte(`{"key":" ","last":"9999-12-31T23:59:59Z","attempts":-1}`))
 	f.Add("/", []byte(`{"key":"","body":"eyJzcGVjdmVyc2lvbiI6IjEuMCJ9"}`))
 	f.Fuzz(func(t *testing.T, key string, body []byte) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -66,7 +67,7 @@ func TestQueuesThatWaitForTheirLevel(t *testing.T) {
 		}
 		contains(t, "doctor -json", x.want(t, exitWrong, "", "doctor", "-json"), `"check":"levels","queue":"wishes"`)
 		contains(t, "queues", x.want(t, 0, "", "queues"), "Waits: wishes, its workers leave it out from level 1 on")
-		for _, line := range jsonLines[queueLine](t, result{out: x.want(t, 0, "", "queues", "-json")}) {
+		for _, line := range jsonLines[acts.Queue](t, result{out: x.want(t, 0, "", "queues", "-json")}) {
 			if got := line.WaitsFrom; (got != nil) != (line.Queue == "wishes") || got != nil && *got != 1 {
 				t.Errorf("%s waits from %v", line.Queue, got)
 			}

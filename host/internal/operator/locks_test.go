@@ -11,32 +11,23 @@ import (
 	"github.com/millrace-go/millrace/coord/leader"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
-
-// acquire acquires a lock, and releases it at the end.
-func acquire(t *testing.T, s *storage.Store, name, holder string) *lease.Lease {
-	t.Helper()
-	l, err := lease.Acquire(t.Context(), s, name, lease.Config{Holder: holder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 // The list has the holder, the waiters and the break of each lock. A break tells from when others can have the lock.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		x := newStranger(t, s)
-		list := func(args ...string) (all []lockLine) {
+		list := func(args ...string) (all []acts.Lock) {
 			t.Helper()
-			return jsonLines[lockLine](t, result{out: x.want(t, 0, "", append([]string{"locks", "list", "-json"}, args...)...)})
+			return jsonLines[acts.Lock](t, result{out: x.want(t, 0, "", append([]string{"locks", "list", "-json"}, args...)...)})
 		}
-		brk := func(name string) brokenLine {
+		brk := func(name string) acts.LockBroken {
 			t.Helper()
-			return oneLine[brokenLine](t, x.want(t, 0, "", "locks", "break", name, "-json", "-by", "ada", "-why", "it hangs"))
+			return oneLine[acts.LockBroken](t, x.want(t, 0, "", "locks", "break", name, "-json", "-by", "ada", "-why", "it hangs"))
 		}
 		contains(t, "never held", x.want(t, 3, "", "locks", "break", "a", "-why", "x"), `no lock "a": nobody has ever held it`)
 		first := acquire(t, s, "a", "one")
@@ -73,11 +64,11 @@ func TestLocks(t *testing.T) {
 		time.Sleep(time.Second)
 
 		got := brk("a")
-		if got.Result != brokenNow || *got.Holder != "one" || got.Fence != 1 || *got.Within != 35 || got.Broken.By != "ada" || got.Broken.Why != "it hangs" {
+		if got.Result != "broken" || *got.Holder != "one" || got.Fence != 1 || *got.Within != 35 || got.Broken.By != "ada" || got.Broken.Why != "it hangs" {
 			t.Errorf("got %+v", got)
 		}
 		contains(t, "list", x.want(t, 0, "", "locks", "list"), "a one 1 1m5s ago 30s 0s ago by ada: it hangs three 1m5s")
-		if got := brk("a"); got.Result != brokenBefore || *got.Holder != "one" {
+		if got := brk("a"); got.Result != "broken before" || *got.Holder != "one" {
 			t.Errorf("got %+v", got)
 		}
 		contains(t, "again", x.want(t, 0, "", "locks", "break", "a", "-why", "x"), `Lock "a" was taken away from one (fence 1) already, 0s ago by ada: it hangs. Others can have it when one releases it, or 35s after`)
@@ -90,7 +81,7 @@ func TestLocks(t *testing.T) {
 
 		brk("a")
 		_ = l.Release(t.Context()) // the lock is lost
-		if got := brk("a"); got.Result != free || got.Broken != nil || got.Within != nil || got.Holder != nil {
+		if got := brk("a"); got.Result != "free" || got.Broken != nil || got.Within != nil || got.Holder != nil {
 			t.Errorf("a lock that was broken and released: got %+v", got)
 		}
 
@@ -125,7 +116,7 @@ func TestLocksBreakTellsWhoseLockItBroke(t *testing.T) {
 			return do()
 		})
 		_, out, _ := x.doOn(t, slow, "", "locks", "break", "a", "-json", "-why", "x")
-		if got := oneLine[brokenLine](t, out); got.Result != brokenNow || *got.Holder != "two" || got.Fence != 2 {
+		if got := oneLine[acts.LockBroken](t, out); got.Result != "broken" || *got.Holder != "two" || got.Fence != 2 {
 			t.Errorf("got %s", out)
 		}
 		_ = l.Release(t.Context())
@@ -150,7 +141,7 @@ func TestLeaders(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		putBlob(t, s, "leases", "leader/bad", "junk")
-		got := jsonLines[leaderLine](t, result{out: x.want(t, 0, "", "leaders", "list", "-json")})
+		got := jsonLines[acts.Leader](t, result{out: x.printed(t, "leaders", "list", "-json")})
 		if len(got) != 2 || got[0].Name != "bad" || got[0].Error == "" || got[0].Leader != nil {
 			t.Fatalf("got %+v", got)
 		}

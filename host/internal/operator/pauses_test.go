@@ -8,6 +8,8 @@ import (
 	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -23,14 +25,14 @@ func TestPauses(t *testing.T) {
 		}
 		until := time.Now().Add(30 * time.Minute)
 		contains(t, "paused", x.want(t, 0, "", "queues", "pause", "notes", "thanks", "notes", "-for", "30m", "-why", "no mail server", "-by", "ada"),
-			`Queue "notes" is paused until `+clock(until)+`, in 30m0s. Queue "thanks" is paused until `)
+			`Queue "notes" is paused until `+act.Clock(until)+`, in 30m0s. Queue "thanks" is paused until `)
 		contains(t, "without an end", x.want(t, 0, "", "queues", "pause", "wishes", "-why", "audit"), `Queue "wishes" is paused.`)
 		contains(t, "at a time", x.want(t, 0, "", "queues", "pause", "thanks", "-why", "longer", "-by", "bob", "-until", until.Add(time.Hour).Format(time.RFC3339)),
-			`Queue "thanks" is paused until `+clock(until.Add(time.Hour))+`, in 1h30m.`)
+			`Queue "thanks" is paused until `+act.Clock(until.Add(time.Hour))+`, in 1h30m.`)
 		time.Sleep(10 * time.Minute)
-		contains(t, "listed", x.want(t, 0, "", "queues"), "Paused: notes, by ada, 10m0s ago, until "+clock(until)+", in 20m0s: no mail server Paused: thanks, by bob, 10m0s ago, until ",
-			"Paused: wishes, by "+coordCall{&call{}}.author()+", 10m0s ago: audit")
-		for _, line := range jsonLines[queueLine](t, result{out: x.want(t, 0, "", "queues", "list", "-json")}) {
+		contains(t, "listed", x.want(t, 0, "", "queues"), "Paused: notes, by ada, 10m0s ago, until "+act.Clock(until)+", in 20m0s: no mail server Paused: thanks, by bob, 10m0s ago, until ",
+			"Paused: wishes, by "+author()+", 10m0s ago: audit")
+		for _, line := range jsonLines[acts.Queue](t, result{out: x.want(t, 0, "", "queues", "list", "-json")}) {
 			switch p := line.Paused; line.Queue {
 			case "notes":
 				if p == nil || p.By != "ada" || p.Why != "no mail server" || p.Until == nil || !p.Until.Equal(until) || !p.Since.Equal(until.Add(-30*time.Minute)) {
@@ -47,18 +49,18 @@ func TestPauses(t *testing.T) {
 				}
 			}
 		}
-		got := jsonLines[heldLine](t, result{out: x.want(t, 0, "", "queues", "resume", "wishes", "lists", "-json")})
-		if len(got) != 2 || got[0].Queue != "lists" || got[0].Result != unchanged || got[1].Result != queueResumed || got[1].Paused != nil {
+		got := jsonLines[acts.Held](t, result{out: x.want(t, 0, "", "queues", "resume", "wishes", "lists", "-json")})
+		if len(got) != 2 || got[0].Queue != "lists" || got[0].Result != "unchanged" || got[1].Result != "resumed" || got[1].Paused != nil {
 			t.Errorf("got %+v", got)
 		}
-		if got := oneLine[heldLine](t, x.want(t, 0, "", "queues", "pause", "wishes", "-why", "again", "-json")); got.Result != queuePaused || got.Paused.Why != "again" {
+		if got := oneLine[acts.Held](t, x.want(t, 0, "", "queues", "pause", "wishes", "-why", "again", "-json")); got.Result != "paused" || got.Paused.Why != "again" {
 			t.Errorf("got %+v", got)
 		}
 		contains(t, "resumed", x.want(t, 0, "", "queues", "resume", "notes", "lists"), `Queue "lists" was not paused. Queue "notes" is consumed again.`)
 		time.Sleep(2 * time.Hour)
 		contains(t, "after the end", x.want(t, 0, "", "queues", "resume", "thanks"), `Queue "thanks" was not paused.`)
-		for _, words := range [][]string{{"queues", "pause"}, {"queues", "resume"}, {"queues", "list"}} {
-			contains(t, "help", (tool{Program{Command: "millrace"}}).help(words), "Usage: millrace queues "+words[1])
+		for _, verb := range []string{"pause", "resume", "list"} {
+			contains(t, "help", x.want(t, 0, "", "queues", verb, "-help"), "Usage: millrace queues "+verb)
 		}
 	})
 }
@@ -73,17 +75,16 @@ func TestBadPauses(t *testing.T) {
 		"pause note -why x":            `unknown queue "note"; want one of accounts, audits, lists, notes, thanks, totals, wishes`,
 		"pause notes note -why x":      `unknown queue "note"`,
 		"resume note":                  `unknown queue "note"`,
-		"pause notes":                  "add -why TEXT",
+		"pause notes":                  "add --why TEXT",
 		"pause -why x":                 "want QUEUE",
-		"pause notes -why x -for 0s":   "-for: want 90s",
-		"pause notes -why x -for soon": "-for: want 90s",
+		"pause notes -why x -for 0s":   "--for: invalid value",
+		"pause notes -why x -for soon": "--for: invalid value",
 		"pause notes -why x -until 2001-01-01T00:00:00Z":     "-until: 2001-01-01",
-		"pause notes -why x -until later":                    "-until: want a time",
-		"pause notes -why x -for 1h -until 2999-01-01 00:00": "-until: want a time",
+		"pause notes -why x -until later":                    "--until: invalid value",
+		"pause notes -why x -for 1h -until 2999-01-01 00:00": "--until: invalid value",
 		"pause notes -why x -for 1h -until " + soon():        "not both",
-		"resume notes -why x":                                "-why",
-		"resume":                                             "want QUEUE",
-		"stop notes":                                         `unknown verb queues "stop"`,
+		"resume":     "want QUEUE",
+		"stop notes": `unknown verb queues "stop"`,
 	} {
 		contains(t, args, x.want(t, 2, "", append([]string{"queues"}, strings.Fields(args)...)...), want)
 	}
@@ -129,15 +130,15 @@ func TestPausesThatCannotBeRead(t *testing.T) {
 	putBlob(t, x.Store, "pauses", "queues", "junk \x1b[31m")
 	_, out, told := x.do(t, "", "queues")
 	contains(t, "list", out, "wishes")
-	contains(t, "the note", told, "can't be read as pauses of queues", "millrace queues resume QUEUE -repair ends all pauses")
+	contains(t, "the note", told, "can't be read as pauses of queues", "millrace queues resume QUEUE --repair ends all pauses")
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"), "WRONG the pauses of queues can't be read", "-repair")
 	for _, verb := range []string{"pause lists -why x", "resume notes"} {
-		contains(t, verb, x.want(t, 1, "", append([]string{"queues"}, strings.Fields(verb)...)...), "can't be read as pauses", "Nothing is changed", "add -repair")
+		contains(t, verb, x.want(t, 1, "", append([]string{"queues"}, strings.Fields(verb)...)...), "can't be read as pauses", "Nothing is changed", "add --repair")
 	}
 	contains(t, "repaired", x.want(t, 0, "", "queues", "pause", "lists", "-why", "x", "-repair"), `Queue "lists" is paused.`, "They are replaced: no other queue is paused.")
 	contains(t, "repaired again", x.want(t, 1, "", "queues", "pause", "lists", "-why", "x", "-repair"), "can be read, so there is nothing to repair")
 	putBlob(t, x.Store, "pauses", "queues", "junk")
-	if got := oneLine[heldLine](t, x.want(t, 0, "", "queues", "resume", "notes", "-repair", "-json")); got.Result != repaired || got.Paused != nil {
+	if got := oneLine[acts.Held](t, x.want(t, 0, "", "queues", "resume", "notes", "-repair", "-json")); got.Result != "repaired" || got.Paused != nil {
 		t.Errorf("got %+v", got)
 	}
 	if p, err := pauseList(t, x.Store); err != nil || len(p) != 0 {
@@ -166,10 +167,9 @@ func TestPausesWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	link := storagetest.NewLink(worldtest.OpenStore(t, ""))
 	link.Cut("get blob")
-	c := &call{tool: tool{Program{Command: "millrace"}}, args: []string{"notes"}, options: options{why: "x"}, store: link.Store}
-	worldtest.WantErr(t, queuesPause(t.Context(), c), storage.ErrUnavailable)
-	worldtest.WantErr(t, queuesResume(t.Context(), c), storage.ErrUnavailable)
-	worldtest.WantErr(t, queues(t.Context(), c), storage.ErrUnavailable)
+	for _, args := range [][]string{{"queues", "pause", "notes", "-why", "x"}, {"queues", "resume", "notes"}, {"queues"}} {
+		worldtest.WantErr(t, errIn(t, Program{}, link.Store, args...), storage.ErrUnavailable)
+	}
 }
 
 // Others may put any document there: lists and doctor end well and print nothing that a terminal obeys, and no verb

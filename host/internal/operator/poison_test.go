@@ -1,12 +1,12 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"unicode"
@@ -15,6 +15,8 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/wire"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -45,8 +47,8 @@ func TestQueues(t *testing.T) {
 			t.Errorf("got\n%swant %s", r.out, want)
 		}
 	}
-	got := map[string]queueLine{}
-	for _, q := range jsonLines[queueLine](t, w.want(t, 0, "queues", "-json")) {
+	got := map[string]acts.Queue{}
+	for _, q := range jsonLines[acts.Queue](t, w.want(t, 0, "queues", "-json")) {
 		got[q.Queue] = q
 	}
 	if q := got["reservations"]; *q.Ready != 1 || *q.InFlight != 1 || *q.Delayed != 0 || q.Poison != 3 || *q.Oldest <= 0 || !q.Routed {
@@ -54,18 +56,6 @@ func TestQueues(t *testing.T) {
 	}
 	if q := got["former"]; q.Routed || q.Poison != 1 || len(got) != 7 {
 		t.Errorf("got %d queues, want 7; former: %+v", len(got), q)
-	}
-}
-
-// A number that an engine doesn't know is null and –, not 0 or -1.
-func TestQueuesUnknown(t *testing.T) {
-	t.Parallel()
-	if got := number(-1); got != unknown {
-		t.Errorf("got %q, want %q", got, unknown)
-	}
-	b, err := json.Marshal(queueLine{Ready: known(0), InFlight: known(-1)})
-	if want := `"ready":0,"in_flight":null`; err != nil || !strings.Contains(string(b), want) {
-		t.Errorf("got %s (%v), want %s", b, err, want)
 	}
 }
 
@@ -83,8 +73,8 @@ func TestListAndShow(t *testing.T) {
 	id := reservations.Key(sent[0].ID)
 	junk := w.poisoned(t)[""].Key
 
-	listed := jsonLines[entry](t, w.want(t, 0, "poison", "list", "-json"))
-	byID := map[string]entry{}
+	listed := jsonLines[acts.Poisoned](t, w.want(t, 0, "poison", "list", "-json"))
+	byID := map[string]acts.Poisoned{}
 	for _, e := range listed {
 		byID[e.ID] = e
 	}
@@ -94,7 +84,7 @@ func TestListAndShow(t *testing.T) {
 	if e := byID[""]; e.Key != junk || e.Reason != handlers.ReasonUndecodable || e.Kind != "" {
 		t.Errorf("undecodable: got %+v", e)
 	}
-	shows := jsonLines[shown](t, w.want(t, 0, "poison", "show", id, junk, "-json"))
+	shows := jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", id, junk, "-json"))
 	for _, s := range shows {
 		e, err := wire.Decode(s.Message)
 		isJunk := string(s.Raw) == "junk "+nasty && string(s.Message) == "null" && s.Key == junk
@@ -142,7 +132,7 @@ func TestShowByReservation(t *testing.T) {
 	w.drained(t, "reservations")
 	stop()
 	got := map[string]bool{}
-	for _, s := range jsonLines[shown](t, w.want(t, 0, "poison", "show", sent[0].ID, "-json")) {
+	for _, s := range jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", sent[0].ID, "-json")) {
 		got[s.ID] = true
 	}
 	if len(got) != 2 || !got[reservations.Key(sent[0].ID)] || !got[cancel.MessageID()] {
@@ -190,7 +180,7 @@ func TestShowLargeBody(t *testing.T) {
 		t.Errorf("got %q, want both told; what failed counts", r.err)
 	}
 	r := w.want(t, 1, "poison", "retry", "-all", "-json")
-	if got := jsonLines[settled](t, r); len(got) != 1 || got[0].Result != failed || got[0].Error == "" || !strings.Contains(r.err, "1 message not settled") {
+	if got := jsonLines[acts.Settled](t, r); len(got) != 1 || got[0].Result != "failed" || got[0].Error == "" || !strings.Contains(r.err, "1 message not settled") {
 		t.Errorf("got %+v and %q", got, r.err)
 	}
 	if _, ok := w.poisoned(t)[id]; !ok {
@@ -220,8 +210,8 @@ func TestRetry(t *testing.T) {
 	w.want(t, 3, "poison", "retry", "-all", "-id", "nope", "-dry-run=false", "-queue", "mails", "-all=false")
 	w.want(t, 3, "poison", "retry", "-id", "nope", "-id", id) // one of them is there, and is sent
 	key := w.poisoned(t)[reservations.Key(sent[1].ID)].Key
-	got := jsonLines[settled](t, w.want(t, 0, "poison", "retry", "-json", "-reason", handlers.ReasonAttempts, "-kind", "reservations.make.v1", "-id", key))
-	if len(got) != 1 || got[0].Result != sentBack || got[0].Key != key {
+	got := jsonLines[acts.Settled](t, w.want(t, 0, "poison", "retry", "-json", "-reason", handlers.ReasonAttempts, "-kind", "reservations.make.v1", "-id", key))
+	if len(got) != 1 || got[0].Result != "sent back" || got[0].Key != key {
 		t.Errorf("by kind, reason and key: got %+v", got)
 	}
 	w.want(t, 0, "poison", "retry", "-all", "-queue", "reservations")
@@ -245,9 +235,9 @@ func TestDryRun(t *testing.T) {
 		if r := w.want(t, 0, "poison", verb, "-all", "-dry-run"); strings.Count(r.out, "kitchen closed") != 2 || !strings.Contains(r.out, "2 messages.") {
 			t.Errorf("%s: got %q", verb, r.out)
 		}
-		for _, s := range jsonLines[settled](t, w.want(t, 0, "poison", verb, "-all", "-dry-run", "-json")) {
-			if s.Result != selected {
-				t.Errorf("%s: got %q, want %q", verb, s.Result, selected)
+		for _, s := range jsonLines[acts.Settled](t, w.want(t, 0, "poison", verb, "-all", "-dry-run", "-json")) {
+			if s.Result != "selected" {
+				t.Errorf("%s: got %q, want %q", verb, s.Result, "selected")
 			}
 		}
 	}
@@ -286,7 +276,7 @@ func TestDiscard(t *testing.T) {
 	if r := w.want(t, 0, "poison", "discard", "-yes", "-id", reservations.Key(sent[0].ID)); r.out != "Discarded 1 message.\n" {
 		t.Errorf("got %q", r.out)
 	}
-	if got := jsonLines[settled](t, w.want(t, 0, "poison", "discard", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != discarded {
+	if got := jsonLines[acts.Settled](t, w.want(t, 0, "poison", "discard", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != "discarded" {
 		t.Errorf("got %+v", got)
 	}
 	w.want(t, 2, "poison", "discard", "-all") // even if there are none
@@ -303,35 +293,36 @@ func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	w.poison(t, 2, closed)
-	var out strings.Builder
-	c := poisonCall{w.call(t, w.store, options{all: true, yes: true, json: true}, &out, io.Discard)}
-	p, err := c.pick(t.Context())
-	if err != nil || len(p.entries) != 2 {
-		t.Fatalf("got %+v, %v", p, err)
+	var keys []string
+	for _, m := range w.poisoned(t) {
+		keys = append(keys, "reservations/"+m.Key)
 	}
-	poison := w.store.Blobs("poison")
-	again, went := "reservations/"+p.entries[0].Key, "reservations/"+p.entries[1].Key
-	blob, err := poison.Get(t.Context(), again, "")
-	if err == nil {
-		_, err = poison.Put(t.Context(), again, blob.Body, storage.Condition{})
-	}
-	if err == nil {
-		err = poison.Delete(t.Context(), went, storage.Condition{})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	done, err := c.each(t.Context(), "Discarding", p.entries, discarded, c.discard)
-	if done != 0 || err == nil || !strings.Contains(err.Error(), "1 message not settled") {
-		t.Errorf("got %d, %v; want an error for the new entry", done, err)
-	}
-	if err := c.out.flush(); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{fmt.Sprintf("%q:%q", "result", changed), fmt.Sprintf("%q:%q", "result", gone)} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("got %s, want %s", out.String(), want)
+	blobs := w.store.Blobs("poison")
+	interfere := sync.OnceValue(func() error { // the first one came again, and somebody has removed the other one
+		blob, err := blobs.Get(t.Context(), keys[0], "")
+		if err == nil {
+			_, err = blobs.Put(t.Context(), keys[0], blob.Body, storage.Condition{})
 		}
+		return cmp.Or(err, blobs.Delete(t.Context(), keys[1], storage.Condition{}))
+	})
+	late := storagetest.Intercept(w.store, func(_ context.Context, op storagetest.Op, do func() error) error {
+		if op.Name == "delete blob" {
+			if err := interfere(); err != nil {
+				t.Error(err)
+			}
+		}
+		return do()
+	})
+	code, out, told := w.do(t, late, "poison", "discard", "-all", "-yes", "-json")
+	if code != boot.ExitError || !strings.Contains(told, "1 message not settled") {
+		t.Errorf("got exit code %d and %q, want an error for the new entry", code, told)
+	}
+	results := map[string]string{}
+	for _, line := range jsonLines[acts.Settled](t, result{out: out}) {
+		results["reservations/"+line.Key] = line.Result
+	}
+	if results[keys[0]] != "changed" || results[keys[1]] != "gone" {
+		t.Errorf("got %v", results)
 	}
 	if got := len(w.poisoned(t)); got != 1 {
 		t.Errorf("got %d messages, want the new entry", got)
@@ -379,16 +370,17 @@ func TestStoreGoesAway(t *testing.T) {
 		return do()
 	})
 	var told strings.Builder
-	c := w.call(t, away, options{all: true}, io.Discard, &told)
-	err := poisonRetry(t.Context(), c)
-	if !errors.Is(err, storage.ErrUnavailable) || c.tell(io.Discard, err) != boot.ExitError {
+	x := sessionIn(t, programs()["sample"], away, "", "poison", "retry", "-all")
+	x.process.Stderr = &told
+	err := x.runIn(t.Context())
+	if n := strings.Count(told.String(), "\n"); n > act.MostFaults {
+		t.Errorf("got %d lines of faults, want %d at most:\n%s", n, act.MostFaults, told.String())
+	}
+	if !errors.Is(err, storage.ErrUnavailable) || x.tell(err) != boot.ExitError {
 		t.Errorf("got %v, want %v", err, storage.ErrUnavailable)
 	}
 	if n := sends.Load(); n > 10+2*atOnce {
 		t.Errorf("got %d sends, want it to stop soon after the 10 that went well", n)
-	}
-	if n := strings.Count(told.String(), "\n"); n > mostFaults {
-		t.Errorf("got %d lines of faults, want %d at most:\n%s", n, mostFaults, told.String())
 	}
 	if got := len(w.poisoned(t)); got != 190 {
 		t.Errorf("got %d left, want 190", got)

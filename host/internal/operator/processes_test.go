@@ -5,15 +5,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
@@ -116,7 +119,7 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	stop := x.Start(worker.Config{Queues: map[string]worker.QueueConfig{ // Azurite doesn't ring
 		"trip": often, "trip-do": often, "trip-alarms": often, "trip-record": often,
 	}})
-	contains(t, "list", x.want(t, 0, "", "processes", "list"), "No instances that have not ended. -since 24h")
+	contains(t, "list", x.want(t, 0, "", "processes", "list"), "No instances that have not ended. --since 24h")
 	contains(t, "list of ended ones", x.want(t, 0, "", "processes", "list", "-since", "1h"), "No instances.")
 	contains(t, "show", x.want(t, 3, "", "processes", "show", "t1"), `no instance "t1" of trip`)
 	x.start(t, trip{ID: "t1", Stick: "think", Days: 2})
@@ -126,7 +129,7 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	contains(t, "skip of a step that is not stuck", x.want(t, 1, "", "processes", "skip", "t1", "book"), "step 01 book is not stuck: it is completed")
 	contains(t, "stuck", x.want(t, 0, "", "processes", "list", "-stuck"), "panic: no think millrace processes show t1 shows all")
 	contains(t, "show", x.want(t, 0, "", "processes", "show", "t1"), "trip t1: stuck, version 2", "02 think stuck", "Step 02 think is stuck. millrace processes retry t1 02 tries it again")
-	contains(t, "doctor", x.want(t, 4, "", "doctor"), `WRONG plan trip: 1 instance is stuck: "t1" millrace processes list -plan trip -stuck shows why.`)
+	contains(t, "doctor", x.want(t, 4, "", "doctor"), `WRONG plan trip: 1 instance is stuck: "t1" millrace processes list --plan trip --stuck shows why.`)
 	contains(t, "retry", x.want(t, 0, "", "processes", "retry", "t1", "-wait", "2m"), `"t1" of trip: retry 02 is done.`)
 	contains(t, "refused", x.want(t, 1, "", "processes", "skip", "t1", "book", "-wait", "2m"), "step 01 book is not stuck: it is completed")
 	contains(t, "skip", x.want(t, 0, "", "processes", "skip", "t1", "-by", "ada", "-why", "never mind", "-wait", "2m"), `"t1" of trip: skip 02 is done.`)
@@ -141,13 +144,17 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	if err := json.Unmarshal([]byte(out), &stream); err != nil || !strings.Contains(string(stream.State), `"car":"red"`) || len(stream.Lines) != 12 || stream.Lines[5].Tag != "who=ada" {
 		t.Errorf("show -json: got %s (%v)", out, err)
 	}
-	contains(t, "trace", x.want(t, 0, "", "processes", "show", "t1", "-trace"), `"traceEvents":[`)
+	trace := x.want(t, 0, "", "processes", "show", "t1", "-trace")
+	line := oneLine[map[string]any](t, x.want(t, 0, "", "processes", "show", "t1", "-trace", "-json"))
+	if events, _ := line["traceEvents"].([]any); len(events) == 0 || !json.Valid([]byte(trace)) || !strings.Contains(trace, `"traceEvents": [`) {
+		t.Errorf("trace: got %s and the line %v", trace, line)
+	}
 	contains(t, "rerun", x.want(t, 0, "", "processes", "rerun", "t1", "days", "-wait", "2m"), `"t1" of trip: rerun 05 is done.`)
 
 	x.start(t, trip{ID: "t2"})
 	x.until(t, "t2 inprocess ", "-waits", "car")
 	contains(t, "nudge", x.want(t, 0, "", "processes", "nudge", "t2", "-wait", "2m"), "nudge is done")
-	if got := oneLine[actLine](t, x.want(t, 0, "", "processes", "cancel", "t2", "-json", "-wait", "2m")); got != (actLine{Plan: "trip", ID: "t2", Do: "cancel", Result: actDone}) {
+	if got := oneLine[acts.InstanceAct](t, x.want(t, 0, "", "processes", "cancel", "t2", "-json", "-wait", "2m")); got != (acts.InstanceAct{Plan: "trip", ID: "t2", Do: "cancel", Result: "done"}) {
 		t.Errorf("cancel: got %+v", got)
 	}
 	x.until(t, "t2 canceled ", "-since", "1h")
@@ -207,13 +214,6 @@ func inBubble(t *testing.T, test func(t *testing.T, x *traveller)) {
 			t.Error(err)
 		}
 	})
-}
-
-func pass(t *testing.T, d time.Duration) {
-	t.Helper()
-	if err := worldtest.Pause(t.Context(), d); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // table is what show prints between its head and its end.
@@ -289,6 +289,9 @@ func TestDrawingFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if out := x.want(t, 0, "", "processes", "show", "t1"); strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, `ada: cancel, because: a\x1b[2Jb\u202elong`) {
+			t.Errorf("got %q", out)
+		}
 		s.Lines[1].Name = strings.Repeat(nasty, 3)
 		for i := range 8 { // deep
 			x := s.Lines[1]
@@ -297,11 +300,10 @@ func TestDrawingFits(t *testing.T) {
 		}
 		s.Missing = append(s.Missing, nasty)
 		for _, width := range []int{20, 40, 60, 80, 120, 300} {
-			d := drawing{Stream: s, time: s.Timeline(time.Now()), now: time.Now(), width: width, command: "millrace"}
 			bars := false
-			for _, line := range d.lines() {
+			for _, line := range processes.Draw(s, time.Now(), "millrace", width, boot.Clean) {
 				bars = bars || strings.HasSuffix(line, "|")
-				if n := wide(line); n > max(width, 20) && (width >= 60 || n > 60) {
+				if n := utf8.RuneCountInString(line); n > max(width, 20) && (width >= 60 || n > 60) {
 					t.Errorf("width %d: a line of %d: %s", width, n, line)
 				}
 				if strings.ContainsAny(line, "\x1b\u202e\n") {
@@ -344,7 +346,7 @@ func TestProcessesList(t *testing.T) {
 			code, out, told := x.do(t, "", append([]string{"processes", "list", "-json"}, strings.Fields(c.args)...)...)
 			var got []string
 			for line := range strings.Lines(out) {
-				var i instanceLine
+				var i acts.Instance
 				if err := json.Unmarshal([]byte(line), &i); err != nil {
 					t.Fatal(err)
 				}
@@ -356,8 +358,8 @@ func TestProcessesList(t *testing.T) {
 		}
 		for args, want := range map[string]string{
 			"list -plan nope": `unknown plan "nope"; want one of trip`, "list -status nope": "want one of init, inprocess", "list -stuck -status completed": "not both", "list -tag x": "want K=V",
-			"list -since -1h": "-since: want a time up to 9600h", "show t1 -json -trace": "want -json or -trace, not both", "show a#1": "ID: it has a #", "skip a1 01 -result done": "-result is not JSON",
-			"signal a1 nope.v1 -": "no step of plan trip waits for \"nope.v1\"; want one of stranger.arrived.v1", "signal a1 NOPE -": "processes signal: kind", "rerun a1": "want ID STEP",
+			"list -since -1h": "--since: invalid value \"-1h\": want a time such as 90s, 30m or 12h, from 0s to 400 days", "show a#1": "ID: it has a #", "skip a1 01 -result done": "--result: invalid value \"done\": it is not JSON",
+			"signal a1 nope.v1 -": "no step of plan trip waits for \"nope.v1\"; want one of stranger.arrived.v1", "signal a1 NOPE -": "processes signal: KIND: kind \"NOPE\": want", "rerun a1": "want ID STEP",
 		} {
 			contains(t, args, x.want(t, 2, "{}", append([]string{"processes"}, strings.Fields(args)...)...), want)
 		}
@@ -366,16 +368,53 @@ func TestProcessesList(t *testing.T) {
 		contains(t, "no such step", x.want(t, 3, "", "processes", "retry", "a1", "nope"), `no step "nope" has begun in "a1"`)
 		contains(t, "refused as JSON", x.want(t, 1, "", "processes", "rerun", "a1", "01", "-wait", "1m", "-json"), `{"plan":"trip","id":"a1","do":"rerun","step":"01","result":"refused","text":"it has not ended and is not stuck"}`)
 
-		c := &call{tool: tool{Program{Command: "millrace"}}, store: x.Store}
-		if err := c.use(t.Context(), x.Store); err != nil {
+		for line, want := range map[string]string{"show ": "a1 b1 c1", "show b": "b1", "list -plan ": "trip", "skip a1 --plan t": "trip", "list -status un": "undoing"} {
+			_, out, _ := x.do(t, "", append([]string{"__complete", "processes"}, strings.Split(line, " ")...)...)
+			if got := strings.Join(strings.Fields(strings.TrimSuffix(out, ":4\n")), " "); got != want {
+				t.Errorf("completion of %q: got %q, want %q", line, got, want)
+			}
+		}
+	})
+}
+
+// Of many instances each is asked. Where one refuses or is silent, the others are asked all the same, and the exit code
+// tells.
+func TestActsOnManyThatFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x := newTraveller(t, worldtest.OpenStore(t, worldtest.Virtual))
+		stop := x.Start(worker.Config{})
+		x.start(t, trip{ID: "a"})
+		x.start(t, trip{ID: "b", Stick: "think"})
+		pass(t, 10*time.Second)
+		contains(t, "refused", x.want(t, 1, "", "processes", "rerun", "car", "-status", "inprocess", "-wait", "1m"), "trip a 04 refused it has not ended and is not stuck", "1 of 1 are not done")
+		x.start(t, trip{ID: "c", Stick: "day 0", Days: 1})
+		pass(t, 10*time.Second)
+		x.want(t, 0, `{"car":"blue"}`, "processes", "signal", "c", "stranger.arrived.v1", "-", "-wait", "1m")
+		pass(t, 10*time.Second)
+		contains(t, "a step that has not begun in one", x.want(t, 1, "", "processes", "rerun", "car", "-stuck", "-wait", "1m"),
+			`trip b – refused no step "car" has begun in "b"; millrace processes show b shows those that have trip c 04 done`, "1 of 2 are not done")
+		contains(t, "as JSON", x.want(t, 1, "", "processes", "rerun", "car", "-stuck", "-prefix", "b", "-json"), `{"plan":"trip","id":"b","do":"","result":"refused","text":"no step \"car\" has begun`, "1 of 1 are not done")
+		contains(t, "by the step's name", x.want(t, 0, "", "processes", "rerun", "think", "-stuck", "-wait", "1m"), "trip b 02 done")
+		pass(t, 10*time.Second)
+		contains(t, "retry", x.want(t, 0, "", "processes", "retry", "-prefix", "b", "-wait", "1m", "-why", "again"), "trip b 02 done")
+		pass(t, 10*time.Second)
+		contains(t, "fail", x.want(t, 1, "", "processes", "fail", "b", "-wait", "1m"), "refused: ")
+		for args, want := range map[string]string{
+			"rerun b 02 -stuck":       "want one instance by its ID, or those that flags select, not both",
+			"rerun -dry-run -yes":     "unknown flag --yes",
+			"retry -prefix b b":       "not both",
+			"cancel b -prefix b":      "unknown flag --prefix",
+			"retry":                   "want ID [STEP], or flags that select instances, such as --since 2h",
+			"retry -stuck -status x":  "want one of init, inprocess",
+			"signal b stranger.wish ": "want ID KIND FILE",
+		} {
+			contains(t, args, x.want(t, 2, "", append([]string{"processes"}, strings.Fields(args)...)...), want)
+		}
+		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
-		if got := instanceNames(t.Context(), c); !slices.Equal(got, []string{"a1", "b1", "c1"}) {
-			t.Errorf("completion: got %q", got)
-		}
-		if got := c.flagWords("plan"); !slices.Equal(got, []string{"trip"}) {
-			t.Errorf("completion of -plan: got %q", got)
-		}
+		contains(t, "without a worker", x.want(t, 1, "", "processes", "retry", "-stuck", "-wait", "1s"), "trip b 02 unanswered –", "1 of 1 are not done")
 	})
 }
 
@@ -383,7 +422,7 @@ func TestProcessesList(t *testing.T) {
 func TestProcessesOfSeveralPlans(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
-	contains(t, "nothing published", x.want(t, 2, "", "processes", "list"), "name the plan by -plan; no program has published")
+	contains(t, "nothing published", x.want(t, 2, "", "processes", "list"), "name the plan by --plan; no program has published")
 	contains(t, "by name", x.want(t, 0, "", "processes", "list", "-plan", "trip"), "No instances that have not ended.")
 	contains(t, "no name of a plan", x.want(t, 2, "", "processes", "list", "-plan", "T"), "plan")
 	x.publish(t)

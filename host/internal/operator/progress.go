@@ -43,8 +43,8 @@ func isTerminal(w io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// add says that n more items are done.
-func (p *progress) add(n int) {
+// Add says that n more items are done.
+func (p *progress) Add(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n
@@ -58,8 +58,8 @@ func (p *progress) add(n int) {
 	_, _ = fmt.Fprintf(p.w, "\r%s [%s%s] %d of %d\x1b[K", p.what, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.done, total)
 }
 
-// end takes the bar away.
-func (p *progress) end() {
+// End takes the bar away.
+func (p *progress) End() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.drawn {

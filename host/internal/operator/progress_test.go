@@ -14,19 +14,19 @@ func TestProgressOnATerminal(t *testing.T) {
 		var w strings.Builder
 		p := newProgress(&w, "Reading", 10)
 		p.terminal = true
-		p.add(1)
+		p.Add(1)
 		if w.Len() > 0 {
 			t.Errorf("at once: got %q, want nothing yet", w.String())
 		}
 		time.Sleep(2 * barEvery)
-		p.add(4)
-		p.add(1) // too soon to be drawn
+		p.Add(4)
+		p.Add(1) // too soon to be drawn
 		want := "\rReading [###############...............] 5 of 10\x1b[K"
 		if w.String() != want {
 			t.Errorf("got %q, want %q", w.String(), want)
 		}
-		p.end()
-		p.end()
+		p.End()
+		p.End()
 		if want += "\r\x1b[K"; w.String() != want {
 			t.Errorf("in the end: got %q, want %q", w.String(), want)
 		}
@@ -40,10 +40,10 @@ func TestProgressElsewhere(t *testing.T) {
 		var w strings.Builder
 		p := newProgress(&w, "Reading", 100_000)
 		for range 100 {
-			p.add(1000)
+			p.Add(1000)
 			time.Sleep(2 * barEvery)
 		}
-		p.end()
+		p.End()
 		if w.Len() > 0 {
 			t.Errorf("got %q, want nothing", w.String())
 		}

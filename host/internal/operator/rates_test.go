@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -88,16 +86,6 @@ func (x *stranger) watchFor(t *testing.T, seconds int) map[string]topLine {
 	return last
 }
 
-func inVirtualTime(t *testing.T, test func(t *testing.T, x *stranger)) {
-	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := newStranger(t, worldtest.OpenStore(t, worldtest.Virtual))
-		x.publish(t)
-		test(t, x)
-	})
-}
-
 func near(got *float64, want float64) bool {
 	return got != nil && *got > want-0.25 && *got < want+0.25
 }
@@ -134,7 +122,7 @@ func TestTopShowsTheRatesOfAllWorkers(t *testing.T) {
 		out := x.want(t, 0, "", "top", "-n", "1")
 		contains(t, "lines", out, "lag 0s in – out 2.0/s p99 ")
 		var w strings.Builder
-		if err := top(t.Context(), topCall(t, x.Store, &w, options{every: time.Second, rounds: 1})); err != nil {
+		if err := topOn(t, t.Context(), x.Store, &w, nil, "-every", "1s", "-n", "1"); err != nil {
 			t.Error(err)
 		}
 		contains(t, "screen", w.String(), "LAG IN OUT P99", "0s – 2.0/s ")
@@ -184,24 +172,8 @@ func TestTopWithoutTheReports(t *testing.T) {
 			t.Errorf("got exit code %d, %q, %q", code, out, told)
 		}
 		var w strings.Builder
-		c := topCall(t, away, &w, options{every: time.Second, rounds: 1})
-		c.progress = io.Discard
-		if err := top(t.Context(), c); err != nil || !strings.Contains(w.String(), "Note: what the workers publish can't be") {
+		if err := topOn(t, t.Context(), away, &w, nil, "-every", "1s", "-n", "1"); err != nil || !strings.Contains(w.String(), "Note: what the workers publish can't be") {
 			t.Errorf("on a screen: got %q, %v", w.String(), err)
 		}
 	})
-}
-
-// The memory of top is bounded, however often it looks.
-func TestWatchIsBounded(t *testing.T) {
-	t.Parallel()
-	var w watch
-	at := time.Now()
-	for range 10_000 {
-		at = at.Add(100 * time.Millisecond)
-		w.remember(&look{at: at})
-	}
-	if n := len(w.looks); n < 200 || n > 260 || !slices.IsSortedFunc(w.looks, func(a, b *look) int { return a.at.Compare(b.at) }) {
-		t.Errorf("got %d looks", n)
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -40,7 +41,7 @@ func TestSchedules(t *testing.T) {
 		_ = worldtest.Pause(t.Context(), 36*time.Hour)
 
 		contains(t, "list", x.want(t, 0, "", "schedules", "list"), "NAME STATE SPEC NEXT LAST PROGRAM nightly working 15 3 * * * Europe/Berlin 2000-01-03 03:15:00 +0100 sent 9h45m ago /test")
-		line := oneLine[scheduleLine](t, x.want(t, 0, "", "schedules", "list", "-json"))
+		line := oneLine[acts.Schedule](t, x.want(t, 0, "", "schedules", "list", "-json"))
 		if *line.State != schedule.Working || line.Next.Hour() != 3 || line.Last == nil || line.Last.Result != "sent" || line.Missed != "one" || line.Overlap != "allow" || line.Queue != "schedules" {
 			t.Errorf("list -json: got %+v", line)
 		}
@@ -65,16 +66,21 @@ func TestSchedules(t *testing.T) {
 				contains(t, c.args, out, c.want)
 				continue
 			}
-			if got := oneLine[orderedLine](t, out); got.Name != "nightly" || got.Result != c.want || got.ID == "" || !strings.HasPrefix(got.What, c.want) {
+			if got := oneLine[acts.ScheduleOrdered](t, out); got.Name != "nightly" || got.Result != c.want || got.ID == "" || !strings.HasPrefix(got.What, c.want) {
 				t.Errorf("%s: got %+v, want the result %s", c.args, got, c.want)
 			}
 		}
 		_ = worldtest.Pause(t.Context(), time.Minute)
-		shown := oneLine[shownSchedule](t, x.want(t, 0, "", "schedules", "show", "nightly", "-json"))
-		if len(shown.Following) != following || len(shown.Runs) != 20 || shown.Changes[0].By != "ada" || shown.Changes[0].Why != "no paper" {
+		shown := oneLine[acts.ScheduleShown](t, x.want(t, 0, "", "schedules", "show", "nightly", "-json"))
+		if len(shown.Following) != 5 || len(shown.Runs) != 20 || shown.Changes[0].By != "ada" || shown.Changes[0].Why != "no paper" {
 			t.Errorf("show -json: got %+v", shown)
 		}
 		contains(t, "show", x.want(t, 0, "", "schedules", "show", "nightly"), "Next: 2000-01-03 03:15:00 +0100, 2000-01-04 03:15:00 +0100", "DUE FROM CAUSE RUN COMMAND", "– backfill sent ", "WHEN WHAT BY WHY", "backfill of 29 due times", "ada no paper")
+		contains(t, "backwards", x.want(t, 2, "", "schedules", "backfill", "nightly", "1999-11-30T00:00:00Z", "1999-11-01T00:00:00Z"), "schedules backfill: TO is before FROM")
+		contains(t, "no time", x.want(t, 2, "", "schedules", "backfill", "nightly", "soon", "1999-11-01T00:00:00Z"), "schedules backfill: FROM: want a time such as")
+		if _, out, _ := x.do(t, "", "__complete", "schedules", "pause", "n"); !strings.HasPrefix(out, "nightly\n") {
+			t.Errorf("completion: got %q", out)
+		}
 		contains(t, "too many", x.want(t, 1, "", "schedules", "backfill", "nightly", "1990-01-01T00:00:00Z", "1999-11-30T00:00:00Z"), "more than 1000 due times")
 
 		worldtest.WantErr(t, stop(), nil)

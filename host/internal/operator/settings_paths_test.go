@@ -49,8 +49,8 @@ func TestDoctorFindsForcedSettings(t *testing.T) {
 		x.want(t, 0, "", "settings", "set", "-of", "fleet", "rates=7", "-force")
 		const text = "NOTE version 1 of settings fleet was forced 0s ago, and no program that runs has it A program that can't run it doesn't start"
 		_, out, _ := x.do(t, "", "doctor")
-		contains(t, "doctor", out, text, "millrace settings back -of fleet takes it back.")
-		if _, err := settings.Open(t.Context(), x.Store, "fleet", fleet{}, settings.Config{}); err == nil || !strings.Contains(err.Error(), `"settings back -of fleet"`) {
+		contains(t, "doctor", out, text, "millrace settings back --of fleet takes it back.")
+		if _, err := settings.Open(t.Context(), x.Store, "fleet", fleet{}, settings.Config{}); err == nil || !strings.Contains(err.Error(), `"settings back --of fleet"`) {
 			t.Errorf("a program that can't run it: got %v", err)
 		}
 		x.want(t, 0, "", "settings", "back")
@@ -68,7 +68,7 @@ func TestSettingsUnderAMisspeltNameCanBeTakenBack(t *testing.T) {
 		n := openHall(t, x.Store, "hall", "a")
 		x.want(t, 0, "", "settings", "set", "-of", "hall", "seats=50")
 		x.want(t, 0, "", "settings", "set", "-of", "halll", "seats=60", "-force")
-		contains(t, "two", x.want(t, 2, "", "settings", "show"), "there are several settings: add -of with one of hall, halll")
+		contains(t, "two", x.want(t, 2, "", "settings", "show"), "there are several settings: add --of with one of hall, halll")
 		x.want(t, 0, "", "settings", "back", "-of", "halll")
 		contains(t, "taken back", x.want(t, 0, "", "settings", "set", "seats=70"), "Settings hall: version 2 is in force.")
 		contains(t, "its history", x.want(t, 0, "", "settings", "history", "-of", "halll"), "back to 0, seats 60→default")
@@ -78,7 +78,7 @@ func TestSettingsUnderAMisspeltNameCanBeTakenBack(t *testing.T) {
 		if err := n.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		contains(t, "no program has either", x.want(t, 2, "", "settings", "show"), "add -of with one of hall, halll")
+		contains(t, "no program has either", x.want(t, 2, "", "settings", "show"), "add --of with one of hall, halll")
 		putBlob(t, x.Store, "settings", "halll/current", "junk")
 		contains(t, "a damaged one counts", x.want(t, 1, "", "settings", "show"), "halll/current")
 		x.want(t, 0, "", "settings", "back", "-to", "1")

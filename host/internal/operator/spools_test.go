@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -41,45 +41,12 @@ func TestDoctorFindsSpools(t *testing.T) {
 		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago): spool: its file was removed", "put the file back", "3 things are wrong.")
 }
 
-// closedStore returns a store that takes nothing.
-func closedStore(t *testing.T) *storage.Store {
-	t.Helper()
-	s := worldtest.OpenStore(t, "")
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-// openSpool opens the spool of a store, for one route.
-func openSpool(t *testing.T, path string, of *storage.Store, route channel.Route) *spool.Spool {
-	t.Helper()
-	routes, err := channel.NewRoutes(route)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := channel.New(of, routes, "/web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := spool.Open(t.Context(), path, c, spool.Config{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil { // maybe again
-			t.Error(err)
-		}
-	})
-	return s
-}
-
 // The verb spool needs no store.
 func TestSpoolVerb(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	path := filepath.Join(t.TempDir(), "web.spool")
-	for _, args := range [][]string{{"spool", path}, {"spool", "list", path}, {"spool", "release", path}, {"spool", "discard", path, "0", "-yes", "-why", "a"}} {
+	for _, args := range [][]string{{"spool", path}, {"spool", "list", path}, {"spool", "release", path}, {"spool", "discard", path, "0", "-yes", "-why", "a"}, {"spool", "discard", path, "0", "-dry-run", "-why", "a"}} {
 		contains(t, "no file", x.want(t, exitNothing, "", args...), "spool: there is no file "+storage.Quote(path))
 	}
 	s := openSpool(t, path, closedStore(t), channel.Command[worldtest.Add]("adds"))
@@ -89,17 +56,21 @@ func TestSpoolVerb(t *testing.T) {
 	}
 	contains(t, "one message", x.want(t, 0, "", "spool", path), "1 message waits in the spool, the oldest for", "All have",
 		"It belongs to program /web for store sqlite ")
-	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.File != path || l.Waiting != 1 || l.Refused != 0 || l.Bytes == 0 || l.Oldest == nil || l.Program != "/web" || !strings.HasPrefix(l.Store, "sqlite ") {
+	if l := oneLine[acts.Spool](t, x.want(t, 0, "", "spool", path, "-json")); l.File != path || l.Waiting != 1 || l.Refused != 0 || l.Bytes == 0 || l.Oldest == nil || l.Program != "/web" || !strings.HasPrefix(l.Store, "sqlite ") {
 		t.Errorf("as JSON: got %+v", l)
 	}
 	contains(t, "nothing is set aside", x.want(t, 0, "", "spool", "list", path), "Nothing is set aside")
 	contains(t, "all", x.want(t, 0, "", "spool", "list", path, "-all"), "ENTRY", "0", "test.add.v1", "waits")
 	contains(t, "all as JSON", x.want(t, 0, "", "spool", "list", path, "-all", "-json"), `{"entry":"0","kept":"`, `"kind":"test.add.v1"}]}`)
-	contains(t, "a discard without both", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0"), "add -yes to delete them, and say -why")
-	contains(t, "a discard without -yes", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-why", "a"), "add -yes")
-	contains(t, "a discard without -why", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-yes"), "say -why")
+	contains(t, "a discard without both", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0"), "add --why TEXT")
+	contains(t, "a discard without -yes", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-why", "a"), "add --yes to do it, or --dry-run")
+	contains(t, "a discard without -why", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "0", "-yes"), "add --why TEXT")
 	contains(t, "a discard of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-yes", "-why", "a"), "there is no entry")
 	contains(t, "a discard of no ID", x.want(t, boot.ExitUsage, "", "spool", "discard", path, "x", "-yes", "-why", "a"), "not the ID of an entry")
+	contains(t, "a dry run", x.want(t, 0, "", "spool", "discard", path, "0", "-dry-run", "-why", "a"), "Entry 0 would be discarded.")
+	contains(t, "a dry run as JSON", x.want(t, 0, "", "spool", "discard", path, "0", "-dry-run", "-why", "a", "-json"), `{"entry":"0","result":"selected"}`)
+	contains(t, "a dry run of nothing", x.want(t, exitNothing, "", "spool", "discard", path, "7", "-dry-run", "-why", "a"), "there is no entry")
+	contains(t, "after the dry runs", x.want(t, 0, "", "spool", "list", path, "-all"), "waits")
 	contains(t, "a discard", x.want(t, 0, "", "spool", "discard", path, "0", "-yes", "-why", "a"), "Entry 0 is discarded.")
 	if err := s.Channels().Send(t.Context(), worldtest.Add{To: "b"}); err != nil {
 		t.Fatal(err)
@@ -142,17 +113,34 @@ func TestSpoolTellsWhatIsSetAside(t *testing.T) {
 		t.Fatal(err)
 	}
 	contains(t, "one waits", x.want(t, 0, "", "spool", path), "1 message waits in the spool", "Set aside: 2 messages.")
-	if l := oneLine[spoolLine](t, x.want(t, 0, "", "spool", path, "-json")); l.Waiting != 1 || l.Refused != 2 || l.Oldest == nil {
+	if l := oneLine[acts.Spool](t, x.want(t, 0, "", "spool", path, "-json")); l.Waiting != 1 || l.Refused != 2 || l.Oldest == nil {
 		t.Errorf("as JSON: got %+v, want 1 that waits and 2 that were refused", l)
+	}
+}
+
+// A shell completes the name of a spool's file.
+func TestCompletionOfSpools(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{"spool ": ":0\n", "spool list ": ":0\n", "spool discard web.spool ": ":4\n"} {
+		r := finish(t, commandAs("millrace", t.TempDir(), "", append([]string{"__complete"}, strings.Split(line, " ")...)...))
+		if r.code != 0 || !strings.HasSuffix(r.out, want) {
+			t.Errorf("completion of %q: got %q, want %q at the end", line, r.out+r.err, want)
+		}
 	}
 }
 
 // Every verb that answers something answers in JSON, too, also one that needs no store.
 func TestEveryVerbHasJSON(t *testing.T) {
 	t.Parallel()
-	for _, v := range (tool{}).verbs() {
-		if has := v.newFlags(&options{}).Lookup("json") != nil; has == (v.name == "completion" || v.name == hiddenVerb) {
-			t.Errorf("%s: it has -json: %v", v.name, has)
+	verbs := 0
+	for _, noun := range new(session).root(nil).Commands() {
+		for _, verb := range append(noun.Commands(), noun) {
+			if verbs++; verb.InheritedFlags().Lookup("json") == nil {
+				t.Errorf("%s has no --json", verb.CommandPath())
+			}
 		}
+	}
+	if verbs < len(new(session).table()) {
+		t.Errorf("got %d verbs", verbs)
 	}
 }

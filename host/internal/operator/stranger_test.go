@@ -1,8 +1,6 @@
 package operator
 
 import (
-	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,178 +10,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/millrace-go/millrace/views"
-	"github.com/millrace-go/millrace/worker"
+	"github.com/spf13/cobra"
 )
-
-// wish is a command of a stranger's program. It has no subject, so only the program knows its document.
-type wish struct {
-	For   string   `json:"for"`
-	Items []string `json:"items"`
-	Price float64  `json:"price,omitempty"`
-}
-
-func (wish) Kind() channel.Kind { return "stranger.wish.v1" }
-
-// Check refuses what costs too much.
-func (w wish) Check() error {
-	if w.Price > 100 {
-		return errors.New("price: at most 100")
-	}
-	return nil
-}
-
-// A stranger is a store whose program is none that this binary has: the accounts of worldtest, which also count
-// refusals, wishes, a ReactOnce and a plain reaction. Nobody consumes queue lists.
-type stranger struct {
-	*worldtest.World
-	tool Program // what the operator's binary has
-	file string  // of the store, for doctor; may be empty
-	fail func(worldtest.Add) error
-}
-
-func newStranger(t *testing.T, s *storage.Store) *stranger {
-	t.Helper()
-	x := &stranger{fail: func(worldtest.Add) error { return nil }}
-	x.World = worldtest.New(t, s, worldtest.Config{Groups: []string{worldtest.Totals, "notes", "lists"}, Routes: []channel.Route{channel.Command[wish]("wishes"), channel.Event[wished]("thanks")}})
-	x.register(x.Registry)
-	return x
-}
-
-// wished is an event.
-type wished struct {
-	To string `json:"to"`
-}
-
-func (wished) Kind() channel.Kind { return "stranger.wished.v1" }
-
-func (x *stranger) register(r *handlers.Registry) {
-	handlers.Decide(r, x.Accounts, worldtest.Add.Subject, func(a worldtest.Account, m worldtest.Add) (worldtest.Account, []channel.Message, error) {
-		if err := x.fail(m); err != nil {
-			return a, nil, err
-		}
-		return a.Add(m)
-	}, worldtest.Added{}, worldtest.Refused{})
-	views.Project(r, x.Totals, worldtest.Added.Subject, worldtest.Total.Add)
-	handlers.Decide(r, x.Accounts, func(w wish) string { return w.For }, func(a worldtest.Account, w wish) (worldtest.Account, []channel.Message, error) {
-		if w.Price < 0 {
-			return a, nil, handlers.Poison("unpriced", errors.New("a price is negative"))
-		}
-		a.Count++
-		return a, []channel.Message{wished{w.For}}, nil
-	}, wished{})
-	handlers.On(r, worldtest.Audits, x.Accounts, func(e worldtest.Refused) string { return e.To }, func(a worldtest.Account, _ worldtest.Refused) (worldtest.Account, []channel.Message, error) {
-		a.Count++
-		return a, nil, nil
-	})
-	handlers.OnPoison(r, func(w wish, _ handlers.Poisoned) []channel.Message { return []channel.Message{wished{w.For}} }, wished{})
-	handlers.ReactOnce(r, "notes", func(_ context.Context, e worldtest.Added) error {
-		if e.Note == "bad" {
-			return handlers.Poison("bad note", errors.New("bad"))
-		}
-		return nil
-	})
-	handlers.React(r, "thanks", func(_ context.Context, e wished) error {
-		if e.To == "nobody" {
-			return handlers.Poison("nobody", errors.New("nobody"))
-		}
-		return nil
-	})
-}
-
-func (x *stranger) publish(t *testing.T) {
-	t.Helper()
-	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "stranger", Version: "v1"}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// work runs a worker until all queues that it consumes are empty.
-func (x *stranger) work(t *testing.T) {
-	t.Helper()
-	stop := x.Start(worker.Config{MaxAttempts: 1})
-	worldtest.Eventually(t, func() error {
-		for _, q := range x.Registry.Queues() {
-			if n := worldtest.Queued(t, x.Store, q); n != 0 {
-				return fmt.Errorf("queue %s holds %d messages", q, n)
-			}
-		}
-		return nil
-	})
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// own is the program's own binary.
-func (x *stranger) own() Program {
-	return Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error {
-		x.register(r)
-		return nil
-	}}
-}
-
-// do runs a command line in this process. It has the code of x.tool, which is none at first.
-func (x *stranger) do(t *testing.T, input string, args ...string) (code int, out, told string) {
-	t.Helper()
-	return x.doOn(t, x.Store, input, args...)
-}
-
-func (x *stranger) doOn(t *testing.T, s *storage.Store, input string, args ...string) (code int, out, told string) {
-	t.Helper()
-	var printed, said strings.Builder
-	tl := tool{x.tool}
-	tl.Command = cmp.Or(x.tool.Command, "millrace")
-	v, opt, rest, err := tl.parse(args)
-	c := &call{tool: tl, options: opt, args: rest, file: x.file, out: newOutput(&printed), progress: &said, in: strings.NewReader(input), process: boot.Process{Getenv: func(string) string { return "" }}}
-	if err == nil && v.before != nil {
-		err = v.before(t.Context(), c)
-	}
-	if err == nil {
-		if reads(v, opt) {
-			s = readOnly(t, s, args)
-		}
-		err = c.use(t.Context(), s)
-	}
-	if err == nil {
-		err = errors.Join(v.run(t.Context(), c), c.out.flush())
-	}
-	return tl.tell(&said, err), printed.String(), said.String()
-}
-
-// want checks the exit code, and returns both outputs together.
-func (x *stranger) want(t *testing.T, code int, input string, args ...string) string {
-	t.Helper()
-	got, out, told := x.do(t, input, args...)
-	if got != code {
-		t.Errorf("millrace %q: got exit code %d, want %d\n%s%s", args, got, code, out, told)
-	}
-	return out + told
-}
-
-// firstLine is the output of send without its notes.
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
-}
-
-// contains checks a text, whose blanks may be any.
-func contains(t *testing.T, what, got string, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(strings.Join(strings.Fields(got), " "), w) {
-			t.Errorf("%s: got\n%s\nwant %q", what, got, w)
-		}
-	}
-}
 
 // testWalk walks through all verbs on the store of a program whose code this binary hasn't got.
 func testWalk(t *testing.T, s *storage.Store) {
@@ -247,14 +81,14 @@ func TestAnyProgramsStoreFromAnotherProcess(t *testing.T) {
 	if r := run("queues"); r.code != 0 || !strings.Contains(r.out, "stranger v1") {
 		t.Errorf("queues: got exit code %d and %q", r.code, r.out+r.err)
 	}
-	if r := run("doctor", "-json"); r.code != exitWrong || len(jsonLines[finding](t, r)) != 1 || r.err != "" {
+	if r := run("doctor", "-json"); r.code != exitWrong || len(jsonLines[acts.Finding](t, r)) != 1 || r.err != "" {
 		t.Errorf("doctor: got exit code %d and %q", r.code, r.out+r.err)
 	}
 	for line, want := range map[string]string{
 		"values show t": "totals", "send test.a": "test.add.v1", "poison list -queue wi": "wishes", "views show ": "totals", "send -store sqlite:r.db stranger.": "stranger.wish.v1",
 	} {
-		r := run(append([]string{hiddenVerb}, strings.Split(line, " ")...)...)
-		if got, _, _ := strings.Cut(r.out, "\t"); got != want {
+		r := run(append([]string{cobra.ShellCompRequestCmd}, strings.Split(line, " ")...)...)
+		if got, _, _ := strings.Cut(r.out, "\n"); got != want {
 			t.Errorf("completion of %q: got %q, want %q", line, r.out+r.err, want)
 		}
 	}
@@ -281,7 +115,7 @@ func TestValuesListInPages(t *testing.T) {
 		}
 		_, out, told := x.do(t, "", args...)
 		for line := range strings.Lines(out) {
-			var k keyLine
+			var k acts.DocumentKey
 			if err := json.Unmarshal([]byte(line), &k); err != nil || k.Size == 0 || time.Since(k.Modified) > time.Hour {
 				t.Fatalf("%q: %v", line, err)
 			}
@@ -305,10 +139,10 @@ func TestSendTellsWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	x.publish(t)
-	const id, check = "this kind chooses its own ID; give it by -id", "its Check runs in the worker"
+	const id, check = "this kind chooses its own ID; give it by --id", "its Check runs in the worker"
 	for _, own := range []bool{false, true} {
 		if own {
-			x.tool = Program{Routes: func() (*channel.Routes, error) { return x.Channels.Routes(), nil }, Register: func(r *handlers.Registry) error { x.register(r); return nil }}
+			x.tool = x.own()
 		}
 		for _, c := range []struct {
 			body string

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/term"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
 )
 
 const (
@@ -23,34 +24,7 @@ const (
 	lookWithin = 10 * time.Second // after which a look at a store that doesn't answer has failed
 )
 
-func checkTop(verb string, o options) error {
-	switch {
-	case o.every < leastEvery:
-		return usage("%s: -every: want at least %v", verb, leastEvery)
-	case o.rounds < 0:
-		return usage("%s: -n: want 0 or more", verb)
-	}
-	return nil
-}
-
-// A look is what a round of top has seen.
-type look struct {
-	at       time.Time
-	names    []string
-	stats    []storage.Stats
-	poisoned map[string]int64
-	consumed []string // by whom
-	rates    []rates
-	note     string // why rates are unknown
-}
-
-// rates are the rates of a queue. nil is an unknown number.
-type rates struct {
-	in, out, change *float64      // messages per second
-	p99             time.Duration // of handlers; 0 is unknown
-}
-
-// topLine is what -json prints of a queue in each round. null is an unknown number.
+// A topLine is a queue in a round of top. null is an unknown number.
 type topLine struct {
 	At       time.Time `json:"at"`
 	Queue    string    `json:"queue"`
@@ -65,32 +39,58 @@ type topLine struct {
 	P99      *float64  `json:"p99_seconds"`
 }
 
-// top shows the queues again and again.
-func top(ctx context.Context, c *call) error {
-	var before *look
-	w, show := new(watch), c.printLook
-	if !c.json && c.out.terminal && c.process.Getenv("TERM") != "dumb" {
-		s := openScreen(c.out.to)
-		defer s.close()
-		c.onSignal(s.close) // the store may be slow to stop
-		show = s.draw
+// A topInput is what top takes.
+type topInput struct {
+	every  time.Duration
+	rounds int
+}
+
+// top is the act that shows the queues again and again. It is no act of package acts, because it may have the terminal
+// to itself.
+func (s *session) top() *act.Act {
+	return act.New(act.Act{Noun: "top", Role: act.Viewer, About: "watch the queues",
+		More: "On a terminal it is a screen, until a signal (Ctrl-C). Elsewhere it prints a line for each queue again and again. LAG is the age " +
+			"of the oldest ready message. OUT counts the messages that left the queue, handled, poisoned or cancelled, by what the workers " +
+			"published in the last two minutes. IN is OUT and the growth of the queue over the same time, so it is known after a minute. P99 is " +
+			"the time within which 99 of 100 runs of a handler ended, in the slowest worker.",
+	}, func(in *topInput) []act.Field {
+		in.every = 2 * time.Second
+		return []act.Field{
+			act.Duration(&in.every, "every", "look at the queues again after this `TIME`, at least 100ms", leastEvery, 24*time.Hour),
+			act.Number(&in.rounds, "n", "end after this `NUMBER` of looks; 0 means never", 0, 1<<30),
+		}
+	}, s.watch)
+}
+
+// watch shows the queues until its rounds are over or ctx ends.
+func (s *session) watch(ctx context.Context, c *act.Call, in *topInput) error {
+	var last *acts.Look
+	var w acts.Watch
+	show := s.printLook(c)
+	if !s.json && s.out.terminal && s.process.Getenv("TERM") != "dumb" {
+		screen := openScreen(s.out.to)
+		defer screen.close()
+		s.stop(screen.close) // the store may be slow to stop
+		show = screen.draw
 	}
-	tick := time.NewTicker(c.every)
+	tick := time.NewTicker(in.every)
 	defer tick.Stop()
 	for round := 1; ; round++ {
-		now, err := c.look(ctx, w, before)
+		looking, cancel := context.WithTimeout(ctx, lookWithin)
+		now, err := w.Look(looking, c.Desk)
+		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil // a signal is how it ends
-		case err != nil && before == nil:
+		case err != nil && last == nil:
 			return err
 		case err == nil:
-			before = now
+			last = now
 		}
-		if err := show(before, err); err != nil {
+		if err := show(last, err); err != nil {
 			return err
 		}
-		if round == c.rounds {
+		if round == in.rounds {
 			return nil
 		}
 		select {
@@ -101,70 +101,25 @@ func top(ctx context.Context, c *call) error {
 	}
 }
 
-// look reads the queues, the poison queues, the reports of workers, and the catalog, which may have new programs.
-func (c *call) look(ctx context.Context, w *watch, before *look) (*look, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookWithin)
-	defer cancel()
-	if before != nil {
-		if err := c.readCatalog(ctx); err != nil {
-			return nil, err
-		}
-	}
-	names, poisoned, err := c.knownQueues(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stats, err := c.statsOf(ctx, names)
-	if err != nil {
-		return nil, err
-	}
-	l := &look{at: time.Now(), names: names, stats: stats, poisoned: poisoned}
-	w.readPulses(ctx, c)
-	w.rate(l)
-	for i, name := range names {
-		l.consumed = append(l.consumed, c.consumedBy(name))
-		if change, known := l.growthSince(before, i); known {
-			l.rates[i].change = &change
-		}
-	}
-	w.remember(l)
-	return l, nil
-}
-
-// growthSince returns the growth of a queue per second since a look before, if it is known.
-func (l *look) growthSince(before *look, i int) (perSecond float64, known bool) {
-	if before == nil || !l.at.After(before.at) {
-		return 0, false
-	}
-	j := slices.Index(before.names, l.names[i])
-	if j < 0 || l.stats[i].Ready < 0 || before.stats[j].Ready < 0 {
-		return 0, false
-	}
-	return float64(held(l.stats[i])-held(before.stats[j])) / l.at.Sub(before.at).Seconds(), true
-}
-
-// held is the number of messages in a queue, as far as it is known.
-func held(st storage.Stats) int64 { return st.Ready + max(0, st.InFlight) + max(0, st.Delayed) }
-
 // cells are what top shows of a queue, without its name.
-func (l *look) cells(i int) []string {
-	st := l.stats[i]
-	r := l.rates[i]
-	lag, p99 := unknown, unknown
+func cells(l *acts.Look, i int) []string {
+	st := l.Stats[i]
+	r := l.Rates[i]
+	lag, p99 := act.Unknown, act.Unknown
 	if st.Oldest >= 0 {
-		lag = age(st.Oldest)
+		lag = act.Age(st.Oldest)
 	}
-	if r.p99 > 0 {
-		p99 = brief(r.p99)
+	if r.P99 > 0 {
+		p99 = brief(r.P99)
 	}
-	return []string{number(st.Ready), number(st.InFlight), number(st.Delayed), fmt.Sprint(l.poisoned[l.names[i]]), lag, rate(r.in), rate(r.out), p99}
+	return []string{number(st.Ready), number(st.InFlight), number(st.Delayed), fmt.Sprint(l.Poisoned[l.Names[i]]), lag, rate(r.In), rate(r.Out), p99}
 }
 
 // rate is a number of messages for each second.
 func rate(x *float64) string {
 	switch {
 	case x == nil:
-		return unknown
+		return act.Unknown
 	case *x == 0:
 		return "0/s"
 	case *x < 0.1:
@@ -185,40 +140,56 @@ func brief(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// printLook prints a line for each queue.
-func (c *call) printLook(l *look, failed error) error {
-	if failed != nil {
-		_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(failed.Error()))
+// printLook returns what prints a line for each queue.
+func (s *session) printLook(c *act.Call) func(*acts.Look, error) error {
+	noted := ""
+	return func(l *acts.Look, failed error) error {
+		if failed != nil {
+			c.Note("%v", failed)
+			return nil
+		}
+		if l.Note != noted && l.Note != "" && !s.json { // in JSON the rates are null
+			c.Note("%s", l.Note)
+		}
+		noted = l.Note
+		for i, name := range l.Names {
+			x := cells(l, i)
+			if err := c.Say(newTopLine(l, i), "%s  %s  ready %s  in flight %s  delayed %s  poison %s  lag %s  in %s  out %s  p99 %s",
+				l.At.Format(time.TimeOnly), name, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]); err != nil {
+				return err
+			}
+		}
+		return c.Flush()
+	}
+}
+
+func newTopLine(l *acts.Look, i int) topLine {
+	st, r := l.Stats[i], l.Rates[i]
+	line := topLine{At: l.At.UTC(), Queue: l.Names[i], Ready: known(st.Ready), InFlight: known(st.InFlight), Delayed: known(st.Delayed), Poison: l.Poisoned[l.Names[i]], In: r.In, Out: r.Out, Change: r.Change}
+	if st.Oldest >= 0 {
+		seconds := st.Oldest.Seconds()
+		line.Lag = &seconds
+	}
+	if r.P99 > 0 {
+		seconds := r.P99.Seconds()
+		line.P99 = &seconds
+	}
+	return line
+}
+
+// known is nil for an unknown number.
+func known(n int64) *int64 {
+	if n < 0 {
 		return nil
 	}
-	if l.note != c.noted && !c.json {
-		c.noted = l.note
-		if l.note != "" {
-			_, _ = fmt.Fprintf(c.progress, "Note: %s\n", boot.Clean(l.note))
-		}
+	return &n
+}
+
+func number(n int64) string {
+	if n < 0 {
+		return act.Unknown
 	}
-	for i, name := range l.names {
-		if !c.json {
-			x := l.cells(i)
-			c.out.printf("%s  %s  ready %s  in flight %s  delayed %s  poison %s  lag %s  in %s  out %s  p99 %s\n", l.at.Format(time.TimeOnly), boot.Clean(name), x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7])
-			continue
-		}
-		st := l.stats[i]
-		r := l.rates[i]
-		line := topLine{At: l.at.UTC(), Queue: name, Ready: known(st.Ready), InFlight: known(st.InFlight), Delayed: known(st.Delayed), Poison: l.poisoned[name], In: r.in, Out: r.out, Change: r.change}
-		if st.Oldest >= 0 {
-			seconds := st.Oldest.Seconds()
-			line.Lag = &seconds
-		}
-		if r.p99 > 0 {
-			seconds := r.p99.Seconds()
-			line.P99 = &seconds
-		}
-		if err := c.out.line(line); err != nil {
-			return err
-		}
-	}
-	return c.out.flush()
+	return fmt.Sprint(n)
 }
 
 // A screen is a terminal that top has to itself.
@@ -259,22 +230,22 @@ func (s *screen) close() {
 }
 
 // draw shows a look, cut to the size of the terminal. After a failed look it shows the last one, and why.
-func (s *screen) draw(l *look, failed error) error {
+func (s *screen) draw(l *acts.Look, failed error) error {
 	width, height := s.size()
-	lines := l.lines(width)
+	lines := tableRows(l, width)
 	most := max(1, height-2)
 	var told []string
-	if l.note != "" && most > 1 {
-		told = append(told, "Note: "+boot.Clean(l.note))
+	if l.Note != "" && most > 1 {
+		told = append(told, "Note: "+boot.Clean(l.Note))
 	}
 	if failed != nil {
 		told = append(told, "! "+boot.Clean(failed.Error()))
 	}
 	most -= len(told)
 	if hidden := len(lines) - most; hidden > 0 {
-		lines = append(lines[:max(0, most-1)], fmt.Sprintf("… and %s; a higher window shows them", count(min(hidden+1, len(l.names)), "more queue")))
+		lines = append(lines[:max(0, most-1)], fmt.Sprintf("… and %s; a higher window shows them", act.Count(min(hidden+1, len(l.Names)), "more queue")))
 	}
-	title := fmt.Sprintf("%s   %s ready, %d in poison queues", l.at.Format(time.TimeOnly), count(int(l.sum()), "message"), l.poison())
+	title := fmt.Sprintf("%s   %s ready, %d in poison queues", l.At.Format(time.TimeOnly), act.Count(int(sum(l)), "message"), poisonIn(l))
 	var b strings.Builder
 	b.WriteString("\x1b[H")
 	for _, line := range slices.Concat([]string{title, ""}, lines, told) {
@@ -289,15 +260,15 @@ func (s *screen) draw(l *look, failed error) error {
 	return err
 }
 
-func (l *look) sum() (n int64) {
-	for _, st := range l.stats {
+func sum(l *acts.Look) (n int64) {
+	for _, st := range l.Stats {
 		n += max(0, st.Ready)
 	}
 	return n
 }
 
-func (l *look) poison() (n int64) {
-	for x := range maps.Values(l.poisoned) {
+func poisonIn(l *acts.Look) (n int64) {
+	for x := range maps.Values(l.Poisoned) {
 		n += x
 	}
 	return n
@@ -309,12 +280,12 @@ func columns() (head []string, dropped []int) {
 	return []string{"QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "LAG", "IN", "OUT", "P99", "CONSUMED BY"}, []int{9, 8, 3, 2, 6, 7}
 }
 
-// lines are the rows of the table with its head. Numbers stand on the right of their columns.
-func (l *look) lines(width int) (all []string) {
+// tableRows are the rows of the table with its head. Numbers stand on the right of their columns.
+func tableRows(l *acts.Look, width int) (all []string) {
 	head, dropped := columns()
 	rows := [][]string{head}
-	for i, name := range l.names {
-		rows = append(rows, append(append([]string{boot.Clean(name)}, l.cells(i)...), boot.Clean(l.consumed[i])))
+	for i, name := range l.Names {
+		rows = append(rows, append(append([]string{boot.Clean(name)}, cells(l, i)...), boot.Clean(l.Consumed[i])))
 	}
 	shown, wide := map[int]bool{}, make([]int, len(head))
 	total := -2

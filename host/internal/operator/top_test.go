@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -22,16 +22,17 @@ const (
 	given = "\x1b[?25h\x1b[?1049l"
 )
 
-// topCall makes a call of top that writes to a terminal.
-func topCall(t *testing.T, s *storage.Store, w io.Writer, o options) *call {
+// topOn runs top on a terminal of its own, until ctx ends or its rounds are over. stop is what a signal does; nil for
+// no signal.
+func topOn(t *testing.T, ctx context.Context, s *storage.Store, w io.Writer, stop func(act func()), args ...string) error {
 	t.Helper()
-	c := &call{tool: tool{Program{Command: "millrace"}}, options: o, out: newOutput(w), progress: io.Discard, process: boot.Process{Getenv: func(string) string { return "" }}}
-	c.out.terminal = true
-	c.onSignal = func(func()) {}
-	if err := c.use(t.Context(), s); err != nil {
-		t.Fatal(err)
+	x := sessionIn(t, Program{}, s, "", append([]string{"top"}, args...)...)
+	x.out, x.stop = newOutput(w), func(func()) {}
+	x.out.terminal = true
+	if stop != nil {
+		x.stop = stop
 	}
-	return c
+	return x.runIn(ctx)
 }
 
 // breaking is a terminal that goes away, or whose driver panics.
@@ -65,20 +66,20 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 		}
 	}
 	var w strings.Builder
-	if err := top(t.Context(), topCall(t, x.Store, &w, options{every: leastEvery, rounds: 2})); err != nil {
+	if err := topOn(t, t.Context(), x.Store, &w, nil, "-every", "100ms", "-n", "2"); err != nil {
 		t.Error(err)
 	}
 	ended("after its rounds", &w)
 
 	ctx, signal := context.WithCancel(t.Context())
 	drawn := &signalled{signal: signal}
-	if err := top(ctx, topCall(t, x.Store, drawn, options{every: time.Hour})); err != nil {
+	if err := topOn(t, ctx, x.Store, drawn, nil, "-every", "1h"); err != nil {
 		t.Errorf("a signal: got %v, want no error", err)
 	}
 	ended("a signal", drawn)
 
 	gone := &breaking{left: 2}
-	if err := top(t.Context(), topCall(t, x.Store, gone, options{every: time.Hour})); err == nil {
+	if err := topOn(t, t.Context(), x.Store, gone, nil, "-every", "1h"); err == nil {
 		t.Error("got no error though the terminal is gone")
 	}
 	ended("an error", gone)
@@ -86,7 +87,7 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 	broken := &breaking{left: 2, panic: true}
 	func() {
 		defer func() { _ = recover() }()
-		_ = top(t.Context(), topCall(t, x.Store, broken, options{every: time.Hour}))
+		_ = topOn(t, t.Context(), x.Store, broken, nil, "-every", "1h")
 	}()
 	ended("a panic", broken)
 
@@ -97,7 +98,7 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 		}
 		return do()
 	})
-	if err := top(t.Context(), topCall(t, away, &first, options{every: time.Hour})); !errors.Is(err, storage.ErrUnavailable) {
+	if err := topOn(t, t.Context(), away, &first, nil, "-every", "1h"); !errors.Is(err, storage.ErrUnavailable) {
 		t.Errorf("a store that never answers: got %v", err)
 	}
 	ended("a store that never answers", &first)
@@ -118,8 +119,7 @@ func TestTheFirstSignalGivesTheTerminalBack(t *testing.T) {
 		}
 		return do()
 	})
-	c := topCall(t, busy, &w, options{every: leastEvery})
-	c.onSignal = func(act func()) {
+	stop := func(act func()) {
 		context.AfterFunc(ctx, func() {
 			act()
 			if !strings.HasSuffix(w.String(), given) {
@@ -128,7 +128,7 @@ func TestTheFirstSignalGivesTheTerminalBack(t *testing.T) {
 			close(back)
 		})
 	}
-	if err := top(ctx, c); err != nil {
+	if err := topOn(t, ctx, busy, &w, stop, "-every", "100ms"); err != nil {
 		t.Error(err)
 	}
 	if got := strings.Count(w.String(), given); got != 1 || !strings.HasSuffix(w.String(), given) {
@@ -164,7 +164,7 @@ func TestTopWaitsForTheStore(t *testing.T) {
 		return do()
 	})
 	var w strings.Builder
-	if err := top(t.Context(), topCall(t, away, &w, options{every: leastEvery, rounds: 3})); err != nil {
+	if err := topOn(t, t.Context(), away, &w, nil, "-every", "100ms", "-n", "3"); err != nil {
 		t.Fatal(err)
 	}
 	pictures := strings.Split(w.String(), "\x1b[H")
@@ -186,15 +186,15 @@ func TestTopWaitsForTheStore(t *testing.T) {
 // A picture fits its terminal: what matters least goes first, and nothing of a name moves the cursor.
 func TestPicturesFit(t *testing.T) {
 	t.Parallel()
-	l := &look{at: time.Now(), poisoned: map[string]int64{"queue-3": 7}}
+	l := &acts.Look{At: time.Now(), Poisoned: map[string]int64{"queue-3": 7}}
 	for i := range 20 {
-		l.names = append(l.names, fmt.Sprintf("queue-%d", i))
-		l.stats = append(l.stats, storage.Stats{Ready: int64(i * i), InFlight: -1, Delayed: -1, Oldest: time.Duration(i) * time.Minute})
+		l.Names = append(l.Names, fmt.Sprintf("queue-%d", i))
+		l.Stats = append(l.Stats, storage.Stats{Ready: int64(i * i), InFlight: -1, Delayed: -1, Oldest: time.Duration(i) * time.Minute})
 		out := float64(i) * 7.77
-		l.consumed, l.rates = append(l.consumed, "shop v1, v2; mail v3"), append(l.rates, rates{out: &out, p99: time.Duration(i) * time.Millisecond})
+		l.Consumed, l.Rates = append(l.Consumed, "shop v1, v2; mail v3"), append(l.Rates, acts.Rates{Out: &out, P99: time.Duration(i) * time.Millisecond})
 	}
-	l.note = "no worker says \x1b[31m anything"
-	l.names[4] = "bad \x1b[31m\u202e"
+	l.Note = "no worker says \x1b[31m anything"
+	l.Names[4] = "bad \x1b[31m\u202e"
 	for _, c := range []struct {
 		width, height int
 		has, hasNot   string

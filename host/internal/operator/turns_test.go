@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -64,8 +63,7 @@ func TestTurns(t *testing.T) {
 	contains(t, "who", w.want(t, 0, "", "turns", "list", "mails", "-all", "-json"), `"by":"ada"`, `"why":"open again"`)
 }
 
-// Doctor finds keys that are halted and keys that wait for long, and says which commands help. It looks at queues whose
-// handlers take turns, and at those of which nobody has told.
+// Doctor finds keys that are halted and keys that wait for long, and says which commands help.
 func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -101,22 +99,13 @@ func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
 		out := w.want(t, exitWrong, "", "doctor")
 		contains(t, "doctor", out,
 			"WRONG 2 keys of queue mails are halted, and their messages wait; the first: by message m1, 6m0s ago: kitchen closed",
-			"millrace turns list mails shows them. Put right what is wrong, and send the message back (millrace poison retry -queue mails -id ID)",
-			"Or millrace turns release mails KEY -why TEXT lets the others",
+			"millrace turns list mails shows them. Put right what is wrong, and send the message back (millrace poison retry --queue mails --id ID)",
+			"Or millrace turns release mails KEY --why TEXT lets the others",
 			"WRONG 1 key of queue mails waits for a message that does not come: event 9 waits for event 7, 6m0s ago",
 			"NOTE 1 key of queue mails can't be read, and its messages wait:")
 		if strings.Contains(out, "ada@example.org") {
 			t.Errorf("a key is named:\n%s", out)
 		}
 		contains(t, "json", w.want(t, exitWrong, "", "doctor", "-json"), `"check":"turns","queue":"mails"`)
-
-		d := catalog.Description{Queues: []catalog.Queue{
-			{Name: "mails", Handlers: []catalog.Handler{{Kind: "a"}}},
-			{Name: "sms", Handlers: []catalog.Handler{{Kind: "a"}, {Kind: "b", Turns: true}}},
-		}}
-		k := knowledge{published: []catalog.Description{d}}
-		for queue, want := range map[string]bool{"mails": false, "sms": true, "others": true} {
-			worldtest.Want(t, queue+" is looked at", k.mayTakeTurns(queue), want)
-		}
 	})
 }

@@ -1,8 +1,8 @@
 package operator
 
 import (
+	"context"
 	"errors"
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/spf13/cobra"
 )
 
 // A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
@@ -28,23 +30,23 @@ func TestExitCodes(t *testing.T) {
 		{"-help", 0, "poison retry"},
 		{"help", 0, "Exit codes"},
 		{"help send", 0, "standard input"},
-		{"poison -help", 0, "poison discard"},
+		{"poison -help", 0, "  discard     delete messages"},
 		{"poison retry -help", 0, "-dry-run"},
 		{"poison", 2, "poison list, poison show"},
 		{"poison lst", 2, `unknown verb poison "lst"`},
 		{"lst", 2, "unknown verb"},
-		{"-store x queues", 2, "verb before the flags"},
+		{"-store x queues", 2, "unknown kind of store URL"},
 		{"queues -nope", 2, "-nope"},
 		{"queues more", 2, `unknown verb queues "more"`},
 		{"queues list more", 2, `unknown argument "more"`},
-		{"queues list -json=7", 2, `invalid boolean value "7" for -json: want true or false`},
-		{"doctor -lag banana", 2, `invalid value "banana" for flag -lag: want a time, such as 30s, 5m or 1h30m`},
-		{"settings set seats=1 -why " + long, 2, `invalid value "` + long[:80] + `"… (3000 bytes) for flag -why: want at most`},
-		{"queues -json=" + long, 2, `invalid boolean value "` + long[:80] + `"… (3000 bytes) for -json: want true or false`},
-		{"queues -help", 0, "queues list"},
-		{"queues pause mails", 2, "add -why TEXT"},
+		{"queues list -json=7", 2, `--json: invalid value "7": want true or false`},
+		{"doctor -lag banana", 2, `--lag: invalid value "banana": want a time such as 90s, 30m or 12h`},
+		{"settings set seats=1 -why " + long, 2, `--why: invalid value "` + long[:80] + `"… (3000 bytes): want at most`},
+		{"queues -json=" + long, 2, `--json: invalid value "` + long[:80] + `"… (3000 bytes): want true or false`},
+		{"queues -help", 0, "  list        count the messages"},
+		{"queues pause mails", 2, "add --why TEXT"},
 		{"queues pause nope -why x", 2, "ledger, mails, months, reservations, schedules, statuses"},
-		{"queues pause mails -why x -for 1ms", 2, "-for: want 90s"},
+		{"queues pause mails -why x -for 1ms", 2, "--for: invalid value"},
 		{"queues resume mails", 0, `Queue "mails" was not paused.`},
 		{"queues -store=", 2, "empty"},
 		{"queues -store=nope:x", 2, "sqlite:"},
@@ -54,8 +56,8 @@ func TestExitCodes(t *testing.T) {
 		{"queues -store sqlite:/dev/null", 2, "regular file"},
 		{"poison retry", 2, "no messages are selected"},
 		{"poison retry -queue reservations", 2, `no messages of queue "reservations"`},
-		{"poison retry -all -id x", 2, "want either -all"},
-		{"poison retry -all -kind x", 2, "want either -all"},
+		{"poison retry -all -id x", 2, "want either --all"},
+		{"poison retry -all -kind x", 2, "want either --all"},
 		{"poison retry -id=", 2, "empty"},
 		{"poison retry -reason=", 2, "empty"},
 		{"poison retry -all -queue nope", 2, "ledger, mails, months, reservations, schedules, statuses"},
@@ -70,9 +72,9 @@ func TestExitCodes(t *testing.T) {
 		{"poison show", 2, "want ID"},
 		{"poison show nope", 3, `no message "nope"`},
 		{"poison discard", 2, "no messages are selected"},
-		{"poison discard -all", 2, "-dry-run to list"},
-		{"poison discard -kind reservations.make.v1", 2, "-dry-run to list"},
-		{"poison discard -all -queue mails", 2, "-dry-run to list"}, // the queue is empty
+		{"poison discard -all", 2, "--dry-run"},
+		{"poison discard -kind reservations.make.v1", 2, "--dry-run"},
+		{"poison discard -all -queue mails", 2, "--dry-run"}, // the queue is empty
 		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
 		{"poison discard -all -yes -dry-run", 2, "not both"},
 		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
@@ -88,24 +90,24 @@ func TestExitCodes(t *testing.T) {
 		{"send nope x", 2, "reservations.archive.v1, reservations.cancel.v1"},
 		{"send reservations.accepted.v1 x", 2, "unknown command"},
 		{"send reservations.make.v1 nope.json", 1, "nope.json"},
-		{"send reservations.make.v1 x -delay 8d", 2, "-delay: want 90s, 30m or 12h, for example, up to 3650 days"},
-		{"send reservations.make.v1 x -delay 99999h", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay 8d", 2, "--delay: invalid value \"8d\": want a time such as 90s, 30m or 12h, from 0s to 3650 days"},
+		{"send reservations.make.v1 x -delay 99999h", 2, "--delay: invalid value"},
 		{"send reservations.make.v1 x -delay 1h -at 2030-01-01T00:00:00Z", 2, "not both"},
-		{"send reservations.make.v1 x -at tomorrow", 2, "-at: want a time"},
+		{"send reservations.make.v1 x -at tomorrow", 2, "want a time such as"},
 		{"send reservations.make.v1 x -at 2999-01-01T00:00:00Z", 2, "at most 3650 days ahead"},
-		{"send reservations.make.v1 x -delay -1s", 2, "-delay: want"},
+		{"send reservations.make.v1 x -delay -1s", 2, "--delay: invalid value"},
 		{"send reservations.make.v1 nope.json -delay 80000h", 1, "nope.json"},
 		{"send -help", 0, "up to 3650 days"},
-		{"send -help", 0, "of this machine, at most 3650 days ahead"},
-		{"poison list mails", 2, `poison list: unknown argument "mails"; name a queue by -queue, and a message by -id. See `},
-		{"poison retry mails", 2, "name a queue by -queue"},
-		{"poison edit", 2, "want ID [-]"},
-		{"poison edit x", 2, "want the new body: -data FILE"},
-		{"poison edit x y", 2, `unknown argument "y"; if that is the file with the new body, write -data FILE`},
+		{"send -help", 0, "2026-12-24T18:00:00+01:00"},
+		{"poison list mails", 2, `poison list: unknown argument "mails"; name a queue by --queue, and a message by --id. See `},
+		{"poison retry mails", 2, "name a queue by --queue"},
+		{"poison edit", 2, "want ID [FILE]"},
+		{"poison edit x", 2, "want the new body: --data FILE"},
+		{"poison edit x y", 1, "open y"},
 		{"poison edit x - -data y", 2, `unknown argument "-"`},
 		{"poison edit x -data nope.json", 1, "nope.json"},
 		{"values list nope", 2, "capacity, evenings, months, statuses"},
-		{"values list capacity -limit 0", 2, "-limit: want a number"},
+		{"values list capacity -limit 0", 2, "want a number"},
 		{"values list capacity", 0, "No documents."},
 		{"values list", 0, "reservations.make.v1"},
 		{"views list", 0, "months"},
@@ -123,67 +125,67 @@ func TestExitCodes(t *testing.T) {
 		{"schedules backfill nightly 2026-01-02T00:00:00Z 2026-01-01T00:00:00Z", 2, "TO is before FROM"},
 		{"schedules backfill -help", 0, "of this machine"},
 		{"ids raise orders", 2, "NAME NUMBER"},
-		{"ids raise orders 7", 2, "add -yes to raise it, or -dry-run"},
+		{"ids raise orders 7", 2, "add --yes to do it, or --dry-run"},
 		{"ids raise orders 7 -yes -dry-run", 2, "not both"},
 		{"ids raise orders 7-5 -yes", 2, "the check digit doesn't fit"},
 		{"ids raise orders seven -yes", 2, "want a number such as 1041"},
 		{"ids raise orders 9223372036854775807 -yes", 2, "want at most 9223372036854775806"},
 		{"ids raise a\x1bb 7 -yes", 2, "control characters"},
-		{"ids list -limit 0", 2, "-limit: want a number"},
+		{"ids list -limit 0", 2, "want a number"},
 		{"gates open", 2, "want NAME"},
-		{"gates open g -at tomorrow", 2, "-at: want a time"},
+		{"gates open g -at tomorrow", 2, "want a time such as"},
 		{"gates open g -by " + strings.Repeat("x", 101), 2, "at most 100 bytes"},
 		{"gates close g -why a\x1bb", 2, "control characters"},
-		{"gates list -prefix \x1b", 2, "-prefix can't begin a key"},
+		{"gates list -prefix \x1b", 2, "control characters"},
 		{"guards close", 2, "want NAME"},
 		{"guards close smtp", 3, "has ever been open"},
 		{"guards close a\x1bb", 2, "control characters"},
 		{"guards list", 0, "No guard's breaker has ever been open."},
-		{"locks break l", 2, "add -why TEXT"},
+		{"locks break l", 2, "add --why TEXT"},
 		{"locks break l -why x", 3, "nobody has ever held it"},
 		{"leaders list", 0, "No leaders."},
 		{"turns list", 2, "want QUEUE"},
 		{"turns list Mails", 2, "QUEUE: "},
 		{"turns list mails", 0, "No key is held, is halted or waits."},
 		{"turns list mails -all", 0, "No keys."},
-		{"turns release mails a", 2, "add -why TEXT"},
+		{"turns release mails a", 2, "add --why TEXT"},
 		{"turns release mails a\x1bb -why x", 2, "control characters"},
 		{"turns release mails a -why x", 3, "has ever had a turn"},
 		{"processes", 2, "processes list, processes show, processes signal"},
-		{"processes list", 2, "have no plan; name one that had by -plan"},
+		{"processes list", 2, "have no plan; name one that had by --plan"},
 		{"processes list -plan trip", 0, "No instances that have not ended."},
 		{"processes show o17 -plan trip", 3, `no instance "o17" of trip`},
 		{"processes show -help", 0, "trackingId"},
 		{"processes cancel -help", 0, "at most 100 bytes; the default is USER@HOST"},
 		{"processes retry o17 02 03", 2, `unknown argument "03"`},
 		{"settings", 2, "settings show, settings history, settings diff, settings status, settings set, settings back"},
-		{"settings show", 3, "name the settings of a program by -of NAME"},
+		{"settings show", 3, "name the settings of a program by --of NAME"},
 		{"settings show -of x", 2, "-of: "},
 		{"settings show -of shop", 0, "the programs' defaults are in force"},
 		{"settings status -of shop", 0, "No program that has these settings runs."},
 		{"settings history -of shop", 0, "No versions"},
-		{"settings diff 1 two", 2, "want the numbers of versions"},
+		{"settings diff 1 two", 2, "TO: want a version, 0 or more"},
 		{"settings diff 1 2 -of shop", 3, "version 1"},
-		{"settings set", 2, "want PATH=VALUE, or -default PATH"},
+		{"settings set", 2, "want PATH=VALUE, or --default PATH"},
 		{"settings set seats", 2, "want PATH=VALUE, such as seats=60"},
 		{"settings set seats=", 2, "has no value; for an empty text"},
-		{"settings set seats=1 -wait 0s", 2, "-wait: want a positive time"},
+		{"settings set seats=1 -wait 0s", 2, `--wait: invalid value "0s": want a time`},
 		{"settings set key=evn:SMTP_URL -of shop -force", 2, "is taken for the reference of a secret, and that is env:NAME or file:PATH"},
 		{"settings set key=env:A=B -of shop -force", 2, "is taken for the reference of a secret"},
 		{`settings set key="evn:SMTP_URL" -of shop`, 1, "no program that has these settings runs"},
 		{"settings set seats=1 -of shop -why a\x1bb", 2, "control characters"},
-		{"settings back -to -2", 2, "-to: want a version"},
+		{"settings back -to -2", 2, `--to: invalid value "-2": want a version, 0 or more`},
 		{"settings back -of shop", 3, "nobody has ever set anything"},
 		{"leaders", 2, "leaders list"},
 		{"gates", 2, "gates list, gates open, gates close"},
-		{"top -every 1ms", 2, "-every: want at least"},
-		{"top -help", 0, "at least 100ms; the default is 2s"},
-		{"top -n -1", 2, "-n: want"},
+		{"top -every 1ms", 2, "--every: invalid value"},
+		{"top -help", 0, "at least 100ms (default 2s)"},
+		{"top -n -1", 2, "--n: invalid value"},
 		{"top -n 1", 0, "reservations  ready 0"},
-		{"doctor -lag 0s", 2, "-lag: want"},
-		{"doctor -help", 0, "may wait; the default is 5m"},
+		{"doctor -lag 0s", 2, "--lag: invalid value"},
+		{"doctor -help", 0, "may wait (default 5m)"},
 		{"completion", 2, "SHELL"},
-		{"completion tcsh", 2, "bash, zsh, fish"},
+		{"completion tcsh", 2, "bash, fish, powershell, zsh"},
 	} {
 		r := w.run(t, strings.Fields(c.args)...)
 		if r.code != c.code || !strings.Contains(r.out+r.err, c.want) {
@@ -218,12 +220,12 @@ func TestNoStoreIsMade(t *testing.T) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range (tool{}).verbs() {
-		if !v.store {
+	for _, a := range new(session).table() {
+		if a.Local {
 			continue
 		}
-		args := strings.Fields(v.name)
-		switch v.name {
+		args := strings.Fields(a.Name())
+		switch a.Name() {
 		case "values show":
 			args = append(args, "capacity", "x")
 		case "views show":
@@ -242,6 +244,12 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "-all", "-yes")
 		case "queues pause":
 			args = append(args, "mails", "-why", "x")
+		case "queues peek":
+			args = append(args, "mails")
+		case "queues purge":
+			args = append(args, "mails", "-why", "x", "-yes")
+		case "messages cancel":
+			args = append(args, "mails", "x", "-why", "x")
 		case "queues resume":
 			args = append(args, "mails")
 		case "ids raise":
@@ -274,12 +282,12 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "o17")
 		}
 		if r := finish(t, command(dir, "sqlite:"+empty, args...)); r.code != boot.ExitError || !strings.Contains(r.err, "is empty") {
-			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", v.name, r.code, r.err)
+			t.Errorf("millrace %s on an empty file: got exit code %d and %q, want it refused", a.Name(), r.code, r.err)
 		}
 		for _, url := range []string{"", "sqlite:data/r.db", "sqlite:r.db?wake=off"} { // "" is the default
 			r := finish(t, command(dir, url, args...))
 			if r.code != boot.ExitError || !strings.Contains(r.err, "does not exist") || !strings.Contains(r.err, dir) {
-				t.Errorf("millrace %s on %q: got exit code %d and %q, want it refused", v.name, url, r.code, r.err)
+				t.Errorf("millrace %s on %q: got exit code %d and %q, want it refused", a.Name(), url, r.code, r.err)
 			}
 		}
 	}
@@ -356,32 +364,32 @@ func FuzzCommandLine(f *testing.F) {
 	} {
 		f.Add(strings.ReplaceAll(line, " ", "\n"))
 	}
-	tl := tool{Program{Command: "millrace"}}
 	f.Fuzz(func(t *testing.T, line string) {
 		args := strings.Split(line, "\n")
-		v, opt, rest, err := tl.parse(args)
-		if errors.Is(err, flag.ErrHelp) {
-			asks := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "-") && strings.Contains(a, "h") })
-			if !asks || tl.help(args) == "" {
-				t.Errorf("%q: got help %q", args, tl.help(args))
-			}
-			return
+		var done *act.Request
+		var printed strings.Builder
+		x := sessionIn(t, Program{}, nil, "", args...)
+		x.out = newOutput(&printed)
+		reached := errors.New("the store is opened")
+		x.opens = func(_ context.Context, r *act.Request) (*act.Desk, func(*error), error) {
+			done = r
+			return nil, nil, reached
 		}
-		var bad *boot.UsageError
+		err := x.runIn(t.Context())
+		var bad *act.UsageError
 		switch {
-		case err != nil && (!errors.As(err, &bad) || v != nil):
-			t.Errorf("%q: got %v, want an error of usage", args, err)
-		case err != nil:
+		case done == nil && err == nil: // help, completion, or an act that needs no store
+			if printed.Len() == 0 && !slices.Contains([]string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}, args[0]) {
+				t.Errorf("%q: nothing is said", args)
+			}
+		case done == nil:
 			return
-		case !strings.HasPrefix(line+"\n", strings.ReplaceAll(v.name, " ", "\n")+"\n") && !(v.alone && args[0] == strings.Fields(v.name)[0] && (len(args) == 1 || strings.HasPrefix(args[1], "-"))):
-			t.Errorf("%q: got verb %s", args, v.name)
-		case v.name != hiddenVerb && (len(rest) < v.least || len(rest) > v.most):
-			t.Errorf("%q: got arguments %q", args, rest)
-		case opt.yes && v.name != "poison discard" && v.name != "ids raise", slices.Contains(opt.ids, ""), (v.name == "poison discard" || v.name == "ids raise") && opt.yes == opt.dryRun, (v.name == "locks break" || v.name == "queues pause") && opt.why == "":
-			t.Errorf("%q: got %+v", args, opt)
-		case v.name != hiddenVerb && slices.Contains(rest, ""):
-			t.Errorf("%q: got an empty argument", args)
+		case err == nil || !errors.Is(err, reached) || errors.As(err, &bad):
+			t.Errorf("%q: got %v", args, err)
+		case !strings.HasPrefix(line+"\n", strings.ReplaceAll(done.Act.Name(), " ", "\n")+"\n") && !done.Act.Alone:
+			t.Errorf("%q: got act %s", args, done.Act.Name())
+		case done.Check() != nil:
+			t.Errorf("%q: %v", args, done.Check())
 		}
-		(&call{tool: tl}).candidates(args[:len(args)-1], args[len(args)-1])
 	})
 }

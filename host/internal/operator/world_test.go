@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/internal/boottest"
+	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
@@ -50,18 +50,18 @@ func programs() map[string]Program {
 	return map[string]Program{
 		"millrace": {Drivers: drivers},
 		"sample": {
-			Drivers: drivers, Routes: reservations.Routes, Alias: reservations.Alias,
-			Register: func(h *handlers.Registry) error {
-				reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil)
-				return nil
-			},
-			Rebuild: map[string]Rebuild{"months": {
-				From:  "capacity",
-				Clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
-				Run: func(ctx context.Context, c *channel.Channels) (int, error) {
-					return reservations.RebuildMonths(ctx, c, 0)
+			Drivers: drivers, Program: act.Program{Routes: reservations.Routes, Alias: reservations.Alias,
+				Register: func(h *handlers.Registry) error {
+					reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil)
+					return nil
 				},
-			}},
+				Rebuild: map[string]act.Rebuild{"months": {
+					From:  "capacity",
+					Clear: func(ctx context.Context, c *channel.Channels) error { return reservations.Months(c).Clear(ctx) },
+					Run: func(ctx context.Context, c *channel.Channels) (int, error) {
+						return reservations.RebuildMonths(ctx, c, 0)
+					},
+				}}},
 		},
 	}
 }
@@ -151,15 +151,10 @@ func (w *world) run(t *testing.T, args ...string) result {
 	return finish(t, command(w.dir, w.url, args...))
 }
 
-// call makes a call of the sample's operator in this process.
-func (w *world) call(t *testing.T, store *storage.Store, o options, out, told io.Writer) *call {
+// do runs a command line of the sample's operator in this process, on an open store.
+func (w *world) do(t *testing.T, store *storage.Store, args ...string) (code int, out, told string) {
 	t.Helper()
-	c := &call{tool: tool{programs()["sample"]}, options: o, out: newOutput(out), progress: told}
-	c.Command = "millrace"
-	if err := c.use(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return doIn(t, programs()["sample"], store, "", "", args...)
 }
 
 // begin starts the program on the world.

@@ -1,0 +1,158 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// text tells people: tables, things and sentences. Nothing in them can move the cursor.
+type text struct {
+	out     *output
+	notes   io.Writer // where notes and progress go
+	command string    // as people type it
+
+	mu   sync.Mutex
+	none string
+	head []string
+	rows [][]string
+	told bool // something stands in the output
+}
+
+func (t *text) Table(none string, head []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish()
+	t.none, t.head = none, head
+	return nil
+}
+
+func (t *text) Row(_ any, cells []any) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		row[i] = act.Cell(c)
+	}
+	t.rows = append(t.rows, row)
+	return nil
+}
+
+// finish prints the table that was begun, if there is one.
+func (t *text) finish() {
+	switch {
+	case len(t.rows) > 0:
+		t.gap()
+		t.out.table(t.head, t.rows)
+	case t.none != "":
+		t.out.printf("%s\n", boot.Clean(t.none))
+		t.told = true
+	}
+	t.none, t.head, t.rows = "", nil, nil
+}
+
+// gap keeps two tables or things apart.
+func (t *text) gap() {
+	if t.told {
+		t.out.printf("\n")
+	}
+	t.told = true
+}
+
+func (t *text) Thing(_ any, parts []act.Part, body string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish()
+	t.gap()
+	var rows [][]string
+	for _, p := range parts {
+		if p.Value != nil && p.Value != "" {
+			rows = append(rows, []string{p.Name, act.Cell(p.Value)})
+		}
+	}
+	if len(rows) > 0 {
+		t.out.table(nil, rows)
+	}
+	if body != "" {
+		t.out.printf("%s\n", clean(body))
+	}
+	return nil
+}
+
+// clean is a text that may be JSON. JSON gets an indent.
+func clean(body string) string {
+	var b bytes.Buffer
+	if json.Indent(&b, []byte(body), "", "  ") != nil {
+		return boot.CleanLines(body)
+	}
+	return boot.CleanJSON(b.Bytes())
+}
+
+func (t *text) Say(_ any, words string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if words == "" {
+		return nil
+	}
+	t.finish()
+	t.out.printf("%s\n", boot.CleanLines(words))
+	t.told = true
+	return nil
+}
+
+func (t *text) Note(words string) error {
+	_, err := fmt.Fprintf(t.notes, "Note: %s\n", boot.CleanLines(boot.AsTyped(errors.New(words), t.command).Error()))
+	return err
+}
+
+func (t *text) Begin(what string, total int) act.Progress {
+	return newProgress(t.notes, what, total)
+}
+
+func (t *text) Draw(object any, draw func(width int, clean func(string) string) string) error {
+	width, _ := sizeOf(t.out.to)
+	return t.Thing(object, nil, draw(width, boot.Clean))
+}
+
+func (t *text) End() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.finish()
+	return t.out.flush()
+}
+
+// broken prints the rows of a table whose act has failed.
+func (t *text) broken() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.none = ""
+	t.finish()
+}
+
+// lines tells programs: JSON lines, each at once, so that its reader knows what is done even if the program is killed.
+type lines struct{ *text }
+
+func (l *lines) Table(string, []string) error { return nil }
+
+func (l *lines) Row(object any, _ []any) error { return l.line(object) }
+
+func (l *lines) Thing(object any, _ []act.Part, _ string) error { return l.line(object) }
+
+func (l *lines) Say(object any, _ string) error { return l.line(object) }
+
+func (l *lines) Draw(object any, _ func(int, func(string) string) string) error {
+	return l.line(object)
+}
+
+func (l *lines) line(object any) error {
+	if object == nil {
+		return nil
+	}
+	return l.out.line(object)
+}

@@ -1,0 +1,38 @@
+package processes_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/processes"
+	"github.com/millrace-go/millrace/process"
+)
+
+// A drawing has the steps in a table, and below it what can be done about those that are stuck. Text from outside is
+// cleaned before it is measured.
+func TestDraw(t *testing.T) {
+	t.Parallel()
+	s := &process.Stream{ID: "a b", Plan: "trip", Status: process.Stuck, Version: 2, Lines: []process.Line{
+		{ID: "00", Name: "trip", Verb: "plan", Status: process.Stuck},
+		{ID: "01", Name: "bo!ok", Depth: 1, Status: process.Completed},
+		{ID: "02", Name: "think", Depth: 1, Status: process.Stuck, Msg: "outcome unknown", Items: 3, Left: 1},
+	}}
+	got := processes.Draw(s, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), "trips", 36, func(s string) string { return strings.ReplaceAll(s, "!", "<bang>") })
+	want := strings.Split(`trip a b: stuck, version 2
+
+ID  STEP        STATUS     TOOK
+01  bo<bang>ok  completed
+02  think       stuck
+      1 of 3 items left
+      outcome unknown
+
+Step 02 think is stuck. trips
+processes retry 'a b' 02 tries it
+again; skip says that it was done,
+and fail that it was not.`, "\n")
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,195 @@
+package processes
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/process"
+)
+
+// Took is a time that something took, in short.
+func Took(d time.Duration) string {
+	switch d = max(0, d); {
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return act.Age(d)
+}
+
+// TookUntil is the time from one moment to another. Without a second one it goes on.
+func TookUntil(from, to, now time.Time) string {
+	switch {
+	case from.IsZero():
+		return ""
+	case to.IsZero():
+		return Took(now.Sub(from)) + "+"
+	}
+	return Took(to.Sub(from))
+}
+
+// Tags are an instance's tags in a line.
+func Tags(tags map[string]string) string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(tags)) {
+		all = append(all, k+"="+tags[k])
+	}
+	return strings.Join(all, " ")
+}
+
+// Remarks say what a step's name, status and times don't: its items, its attempts and why it failed. clock tells a
+// time.
+func Remarks(x *process.Line, now time.Time, clock func(time.Time) string) (all []string) {
+	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if x.Items > 0 {
+		text := act.Count(x.Items, "item")
+		if x.Left > 0 {
+			text = fmt.Sprintf("%d of %s left", x.Left, text)
+		}
+		if x.Failed > 0 {
+			text += fmt.Sprintf(", %d failed", x.Failed)
+		}
+		say("%s", text)
+	}
+	if x.Hidden > 0 {
+		say("%s not shown", act.Count(x.Hidden, "part"))
+	}
+	if x.Open() && x.Due.After(now) {
+		say("attempt %d begins in %s", x.Attempt, Took(x.Due.Sub(now)))
+	}
+	if x.Open() && !x.Timeout.IsZero() {
+		say("until %s", clock(x.Timeout))
+	}
+	if x.Canceling {
+		say("it was told to stop")
+	}
+	switch n := len(x.Failures); {
+	case x.Msg == "":
+	case n > 0 && (x.Status == process.Completed || x.Status == process.Undone || x.Status == process.Undoing):
+		say("after %s: %s", act.Count(x.Attempt-1, "failed attempt"), x.Msg)
+	case n > 0:
+		say("attempt %d: %s", x.Failures[n-1].N, x.Msg)
+	default:
+		say("%s", x.Msg)
+	}
+	if x.Twice > 0 {
+		say("another result %s", times(x.Twice))
+	}
+	if x.Late > 0 {
+		say("%s after its end", act.Count(x.Late, "answer"))
+	}
+	return all
+}
+
+// UndoRemarks say why undos of a step failed. Of many it has the first.
+func UndoRemarks(x *process.Line) (all []string) {
+	const most = 3
+	for _, u := range x.Undos {
+		if u.Msg != "" && len(all) < most {
+			all = append(all, fmt.Sprintf("attempt %d: %s", u.Attempt, u.Msg))
+		}
+	}
+	return all
+}
+
+// times is how often something happened.
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+// About says of which version an instance is, and since when.
+func About(s *process.Stream, now time.Time, clock func(time.Time) string) []string {
+	what := fmt.Sprintf("version %d", s.Version)
+	if s.Run > 0 {
+		what += ", run again " + times(s.Run)
+	}
+	if s.Created.IsZero() {
+		return []string{what}
+	}
+	when := "Started " + clock(s.Created)
+	switch {
+	case !s.Ended.IsZero():
+		when += ", ended after " + Took(s.Ended.Sub(s.Created)) + ", " + Took(now.Sub(s.Ended)) + " ago"
+	case !s.By.IsZero():
+		when += ", " + Took(now.Sub(s.Created)) + " ago, must end by " + clock(s.By)
+	default:
+		when += ", " + Took(now.Sub(s.Created)) + " ago"
+	}
+	return []string{what, when + "."}
+}
+
+// Acts are what people did with an instance, and what has come for nobody, one a line.
+func Acts(s *process.Stream, clock func(time.Time) string) (all []string) {
+	notes := slices.Clone(s.Notes)
+	if s.Cancel != nil {
+		notes = append(notes, *s.Cancel)
+	}
+	slices.SortStableFunc(notes, func(a, b process.Note) int { return a.At.Compare(b.At) })
+	for _, n := range notes {
+		all = append(all, noted(n, clock))
+	}
+	for _, kind := range s.Early {
+		all = append(all, "A signal waits for a step that has not begun: "+kind)
+	}
+	return all
+}
+
+// noted is what somebody did.
+func noted(n process.Note, clock func(time.Time) string) string {
+	text := clock(n.At)
+	if n.By != "" {
+		text += " " + n.By
+	}
+	text += ": " + n.Do
+	if n.Path != "" {
+		text += " " + n.Path
+	}
+	if n.Why != "" {
+		text += ", because: " + n.Why
+	}
+	return text
+}
+
+// Critical says what the critical path of a timeline was spent on, or "".
+func Critical(t *process.Timeline) string {
+	if t.Working+t.Waiting+t.Asking <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("Critical path: %s of work, %s of waiting, %s between a question and its answer.", Took(t.Working), Took(t.Waiting), Took(t.Asking))
+}
+
+// A StuckStep is a step that is stuck, or whose undo is.
+type StuckStep struct{ ID, Name, Why string }
+
+// String names the step.
+func (x StuckStep) String() string { return strings.TrimSpace(x.ID + " " + x.Name) }
+
+// Stuck are the steps that are stuck, or whose undo is.
+func Stuck(s *process.Stream) (all []StuckStep) {
+	for _, x := range s.Lines {
+		stuck, why := x.Status == process.Stuck && x.Verb != "plan" && x.Verb != "part", x.Msg
+		for _, u := range x.Undos {
+			if u.Status == process.Stuck {
+				stuck, why = true, "its undo: "+cmp.Or(u.Msg, "no answer in time")
+			}
+		}
+		if stuck {
+			all = append(all, StuckStep{x.ID, x.Name, why})
+		}
+	}
+	return all
+}
+
+// At names the step of an entry that is stuck.
+func At(x process.Entry) string { return strings.TrimSpace(x.Step + " " + x.Name) }

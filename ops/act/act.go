@@ -1,0 +1,78 @@
+package act
+
+import (
+	"context"
+	"strings"
+)
+
+// A Role says who may do an act. Each may also do what the ones before it may.
+type Role int
+
+// The roles.
+const (
+	Viewer   Role = iota + 1 // looks
+	Operator                 // steers: pauses, retries, changes settings
+	Admin                    // destroys: discards, purges, lowers, breaks
+)
+
+// Asked says whether an act takes something.
+type Asked int
+
+// The values of Asked.
+const (
+	Not  Asked = iota
+	May        // it may be given
+	Must       // it has to be given
+)
+
+// An Act is one thing that an operator can do.
+type Act struct {
+	Noun  string // what it is about, as people type it: "queues"
+	Verb  string // what it does: "pause". "" where the noun alone says it: "doctor"
+	Alone bool   // the noun alone means this act, too
+	About string // what it does, for a list of acts: one line that begins with a verb
+	More  string // the rest of its help
+
+	Role  Role
+	Why   Asked // who does it and why: --by and --why. By is never a must
+	Sure  Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
+	Local bool  // it needs no store
+
+	bind func() binding
+}
+
+// A binding is an input whose fields can be set.
+type binding struct {
+	fields []Field
+	check  func() error
+	early  func(Program) error
+	run    func(context.Context, *Call) error
+}
+
+// New makes an act whose input is an In. fields sets the defaults of an input and binds it. If an *In has the method
+// Check() error, it is called once all fields are set; its errors should be made by [Usage]. If it has the method
+// CheckEarly(Program) error, that is called before somebody has to give a field's content.
+func New[In any](a Act, fields func(*In) []Field, run func(context.Context, *Call, *In) error) *Act {
+	a.bind = func() binding {
+		in := new(In)
+		b := binding{check: func() error { return nil }, early: func(Program) error { return nil }}
+		if fields != nil {
+			b.fields = fields(in)
+		}
+		if x, ok := any(in).(interface{ Check() error }); ok {
+			b.check = x.Check
+		}
+		if x, ok := any(in).(interface{ CheckEarly(Program) error }); ok {
+			b.early = x.CheckEarly
+		}
+		b.run = func(ctx context.Context, c *Call) error { return run(ctx, c, in) }
+		return b
+	}
+	return &a
+}
+
+// None is the input of an act that takes nothing.
+type None struct{}
+
+// Name is the act as people type it.
+func (a *Act) Name() string { return strings.TrimSpace(a.Noun + " " + a.Verb) }

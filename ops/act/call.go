@@ -1,0 +1,179 @@
+package act
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+)
+
+// Unknown stands for an unknown value.
+const Unknown = "–"
+
+// A Call is a run of an act: who does it, at which desk, and where to tell what.
+type Call struct {
+	*Desk
+	ID     string // from audit.NewID. An act that is begun again under its ID is done once. "" means a new one
+	By     string // who does it
+	From   string // an address, or the name of a machine
+	Why    string
+	DryRun bool
+
+	to Sink
+}
+
+// NewCall makes a call whose findings go to a sink.
+func NewCall(d *Desk, by string, to Sink) *Call { return &Call{Desk: d, By: by, to: to} }
+
+// A Sink takes what an act tells. Its methods may be called by several goroutines. object is what programs read. It is
+// nil where there is nothing for them. An error of a sink ends the act.
+type Sink interface {
+	// Table begins a table. none is what people read if no row follows.
+	Table(none string, head []string) error
+	// Row adds a row to the table that was begun last.
+	Row(object any, cells []any) error
+	// Thing tells all of one thing: its parts, and a text, which may be JSON.
+	Thing(object any, parts []Part, text string) error
+	// Say tells a sentence, or several lines. If text is "", people are told nothing.
+	Say(object any, text string) error
+	// Note tells people something beside the result.
+	Note(text string) error
+	// Begin begins to count work that may take long. total may be 0, which is unknown.
+	Begin(what string, total int) Progress
+	// Draw tells a thing as a drawing that fits a width. clean makes text from outside harmless, and may make the text
+	// longer.
+	Draw(object any, draw func(width int, clean func(string) string) string) error
+	// End shows all that was told. It comes at the end of an act that ends well, and perhaps before.
+	End() error
+}
+
+// A Progress is how far work has come. Its methods may be called by several goroutines.
+type Progress interface {
+	Add(n int) // so many items more are done
+	End()      // may be called again
+}
+
+// A Part is a part of a thing. A part whose value is "" or nil isn't shown.
+type Part struct {
+	Name  string
+	Value any
+}
+
+// A Link is a cell or part from which another act can be reached.
+type Link struct {
+	Text string
+	Act  string            // by its name
+	With map[string]string // the text of fields of its request
+}
+
+// Table begins a table. none is what people read if no row follows.
+func (c *Call) Table(none string, head ...string) error { return c.to.Table(none, head) }
+
+// Row adds a row to the table that was begun last. A cell is a string, a number, a time, which is told as an age, a
+// Link, or nil, which is unknown. object is what programs read.
+func (c *Call) Row(object any, cells ...any) error { return c.to.Row(object, cells) }
+
+// Thing tells all of one thing: its parts, and a text. A text that is JSON is shown with an indent.
+func (c *Call) Thing(object any, parts []Part, text string) error {
+	return c.to.Thing(object, parts, text)
+}
+
+// Say tells a sentence, or several lines. object is what programs read in its place; nil if they read nothing. An empty
+// text is for programs alone.
+func (c *Call) Say(object any, format string, args ...any) error {
+	return c.to.Say(object, fmt.Sprintf(format, args...))
+}
+
+// Note tells people something beside the result.
+func (c *Call) Note(format string, args ...any) { _ = c.to.Note(fmt.Sprintf(format, args...)) } // the result is worth more
+
+// Begin begins to count work that may take long. total may be 0, which is unknown.
+func (c *Call) Begin(what string, total int) Progress { return c.to.Begin(what, total) }
+
+// Draw tells a thing as a drawing that fits a width. draw cleans text from outside before it measures the text.
+func (c *Call) Draw(object any, draw func(width int, clean func(string) string) string) error {
+	return c.to.Draw(object, draw)
+}
+
+// Flush has all that was told so far shown. An act that goes on for long calls it.
+func (c *Call) Flush() error { return c.to.End() }
+
+// MostFaults is how many faults are told one by one.
+const MostFaults = 10
+
+// Names are the rows of a list that a page selects. name is a thing's name. line returns its object and cells, whose
+// first is the name. fault tells why a thing can't be read, and is "" otherwise. The table has begun.
+func Names[T any](c *Call, p Page, list iter.Seq2[T, error], name func(T) string, line func(x T, fault string) (object any, cells []any)) error {
+	var faults []string
+	rows, last := 0, ""
+	for x, err := range list {
+		n := name(x)
+		if err != nil && n == "" {
+			return err
+		}
+		if n <= p.After || !strings.HasPrefix(n, p.Prefix) {
+			continue
+		}
+		if rows == p.Limit {
+			c.Note("There are more. --after %s lists the next ones.", ShellWord(last))
+			break
+		}
+		fault := ""
+		if err != nil {
+			fault = err.Error()
+			faults = append(faults, fault)
+		}
+		rows, last = rows+1, n
+		object, cells := line(x, fault)
+		if err := c.Row(object, cells...); err != nil {
+			return err
+		}
+	}
+	for _, f := range faults[:min(len(faults), MostFaults)] {
+		c.Note("%s", f)
+	}
+	return nil
+}
+
+// Corrupt stands for what a document says that can't be read.
+const Corrupt = "corrupt"
+
+// CorruptRow are the cells of a thing that can't be read.
+func CorruptRow(name string, columns int) []any {
+	row := make([]any, columns)
+	row[0], row[1] = name, Corrupt
+	return row
+}
+
+// NamesOf returns the names of a list for completion, at most so many that a person would read them.
+func NamesOf[T any](list iter.Seq2[T, error], name func(T) string) (names []string) {
+	const most = 1000
+	for x := range list {
+		n := name(x)
+		if n == "" || len(names) == most {
+			break // the list has failed, or is too long
+		}
+		names = append(names, n)
+	}
+	return names
+}
+
+// Cell returns a cell as text for people.
+func Cell(x any) string {
+	switch x := x.(type) {
+	case nil:
+		return Unknown
+	case string:
+		if x == "" {
+			return Unknown
+		}
+		return x
+	case time.Time:
+		return Ago(x)
+	case time.Duration:
+		return Age(x)
+	case Link:
+		return x.Text
+	}
+	return fmt.Sprint(x)
+}

@@ -1,0 +1,39 @@
+package acts
+
+import (
+	"slices"
+
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// All returns the table of acts, noun by noun.
+func All() []*act.Act {
+	return slices.Concat(
+		queueActs(),
+		documentActs(),
+		gateActs(),
+		lockActs(),
+		guardActs(),
+		poisonActs(),
+		editActs(),
+		settleActs(),
+		gateActs(),
+		turnActs(),
+		sendActs(),
+		signalActs(),
+		scheduleActs(),
+		processActs(),
+		settingActs(),
+		spoolActs(),
+		counterActs(),
+		auditActs(),
+		doctorActs(),
+	)
+}
+
+// The results of acts that many nouns have.
+const (
+	unchanged = "unchanged" // everything was as it shall be already
+	repaired  = "repaired"  // it could not be read, and was replaced
+	selected  = "selected"  // a dry run has left it alone
+)

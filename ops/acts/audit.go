@@ -1,0 +1,61 @@
+package acts
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/audit"
+)
+
+// An auditInput is what the list of acts takes.
+type auditInput struct {
+	since time.Duration
+	who   string
+	limit int
+}
+
+func auditActs() []*act.Act {
+	return []*act.Act{
+		act.New(act.Act{Noun: "audit", Verb: "list", Role: act.Viewer, About: "list what operators have done, the newest first",
+			More: "RESULT is what the act told first, or its error. – means that it is under way, or that its process died: nobody knows the result. A " +
+				"name with a ? was given by --by, and nothing else shows it.",
+		}, func(in *auditInput) []act.Field {
+			in.since, in.limit = 24*time.Hour, 100
+			return []act.Field{
+				act.Duration(&in.since, "since", "go back so much `TIME`", time.Second, act.MaxAhead),
+				act.Text(&in.who, "who", "only acts of this `NAME`"),
+				act.Limit(&in.limit, "acts"),
+			}
+		}, listAudit),
+	}
+}
+
+// listAudit tells what stands in the audit log. An entry of it is the object.
+func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
+	if err := c.Table("Nobody has changed anything.", "WHEN", "WHO", "ACT", "WHY", "RESULT"); err != nil {
+		return err
+	}
+	n, now := 0, time.Now()
+	for e, err := range audit.Of(c.Store).List(ctx, now.Add(-in.since), now.Add(time.Hour)) {
+		switch {
+		case err != nil:
+			return err
+		case in.who != "" && e.Who != in.who:
+			continue
+		case n == in.limit:
+			c.Note("there are more. --limit lists more, and --who fewer.")
+			return nil
+		}
+		n++
+		who := e.Who
+		if e.Said {
+			who += "?"
+		}
+		if err := c.Row(e, e.Time, who, act.Short(strings.TrimSpace(e.Act+" "+e.On)), act.Short(e.Why), act.Short(e.Result)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

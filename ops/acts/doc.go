@@ -1,0 +1,53 @@
+// Package acts is the table of acts: all that an operator can do with the store of a program. The command line, the
+// pages and the API are made from it.
+//
+// An exported type of this package is an object that an act tells programs: a JSON line of the command line, and a
+// member of what the API answers. The names of its members stay. An unknown value is null.
+//
+// # Laws
+//
+//   - A retry sends the message with its ID, kind and body to the queue that it came from, and then deletes the entry.
+//     The message's counts of attempts start at zero. If the retry ends between the two steps the entry stays, and the
+//     next retry sends the message again: replay records and notes of ReactOnce know its ID. If the message fails again
+//     meanwhile, its new entry stays.
+//   - A message's time is in its ID, or beside it. If that is more than 30 days ago, perhaps nothing remembers any more
+//     whether the message was applied. Then the message returns to the poison queue as too old to judge, so its effect
+//     can't happen twice. A retry says beforehand how many messages have such a time, and an edit refuses one of which
+//     nobody can tell. An operator who knows that one was not applied sends it with another ID.
+//   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
+//   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
+//     its cause. So the same edit made twice is one message, also if the first one ended between the send and the
+//     deletion of the entry. An edit is refused if the old message was applied or compensated for, and if nobody can
+//     tell; --again sends it all the same.
+//   - A message that send or edit sends fits the schema of its kind. The program that consumes its queue has published
+//     that schema. A program's own binary also decodes the message and runs its Check.
+//   - An act on a process is a message to it. It stands in the process, with who it was and why. It is kept until a
+//     worker of the plan takes it, and the process may refuse it. So an act that was asked for twice may be done twice:
+//     a rerun.
+//   - A message that waits is cancelled only if no handler has had it. A purge deletes no more messages than waited
+//     when it began, and none that a worker holds.
+//   - An act that only reads changes nothing, but for one thing: lists of locks and leaders delete what candidates that
+//     died an hour ago have left behind.
+//   - A failure that concerns one message fails that message alone.
+//   - The content of a message, and why it or a schedule's run failed, is told by show alone, because it may be
+//     personal. So may be what processes list tells: why one failed.
+//
+// # Files
+//
+//	acts.go      the table
+//	counts.go    the numbers of queues, also of those that no program names, and who consumes them
+//	queues.go    lists queues; pauses.go pauses them; levels.go says which ones wait for their level; messages.go
+//	             shows, cancels and purges what waits
+//	findings.go  what is wrong. doctor.go asks all nouns for their findings
+//	watch.go     the numbers of queues again and again, with what they do a second
+//	poison.go    which messages of the poison queues are meant. settle.go retries and discards them, and halts.go
+//	             knows the keys that they have halted. edit.go sends one with another body, if applied.go knows no
+//	             effect of it
+//	send.go      sends a command; schema.go holds a body against the schema of its kind
+//	processes.go lists and shows instances of plans. processes_act.go acts on one, processes_many.go on a selection,
+//	             and processes_verbs.go has the acts
+//	settings.go  finds settings and shows them; settingchanges.go changes them, settingversions.go lists and compares
+//	             their versions, settingstatus.go tells of the programs that have them and of roll-outs, and
+//	             settingrestarts.go of what waits for a restart
+//	gates.go     and so on: a file for each noun
+package acts

@@ -1,0 +1,141 @@
+package acts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Guard is the guard of an outside service.
+type Guard struct {
+	Name   string     `json:"name"`
+	State  string     `json:"state"` // closed, open, ill (for some processes) or corrupt
+	Since  *time.Time `json:"since"` // null: it is closed, or that isn't known
+	Why    string     `json:"why"`
+	Result string     `json:"result,omitempty"` // of guards close: closed or unchanged; the others tell how it was before
+}
+
+// The states of a guard beside corrupt. guardClosed is also a result.
+const (
+	guardClosed = "closed"
+	guardOpen   = "open"
+	guardIll    = "ill"
+)
+
+// A guardInput is what acts on one guard take.
+type guardInput struct{ name string }
+
+func guardActs() []*act.Act {
+	return []*act.Act{
+		act.New(act.Act{Noun: "guards", Verb: "list", Role: act.Viewer, About: "list the guards of outside services, open or closed",
+			More: "It lists the guards whose breakers have ever been open. STATE is closed (calls go on), open (the service is away for all " +
+				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it).",
+		}, func(in *act.Page) []act.Field { return act.List(in, "guards", "names") }, listGuards),
+		act.New(act.Act{Noun: "guards", Verb: "close", Role: act.Operator, About: "let the calls of a guard go on",
+			More: "For a service that is known to be back, and for a guard that no program has any more: doctor forgets its outage. Calls begin " +
+				"slowly. If they fail, the guard opens again. A process that alone can't reach the service goes on to wait, and so does one that " +
+				"the service asks to. A guard that is closed stays as it is.",
+		}, func(in *guardInput) []act.Field {
+			return []act.Field{act.Text(&in.name, "name", "the guard").At("NAME").With(storage.CheckKey).From(guardNames)}
+		}, closeGuard),
+	}
+}
+
+func nameOfGuard(s guard.Status) string { return s.Name }
+
+func guardNames(ctx context.Context, d *act.Desk) []string {
+	return act.NamesOf(guard.List(ctx, d.Store), nameOfGuard)
+}
+
+func newGuard(s guard.Status) Guard {
+	line := Guard{Name: s.Name, State: guardClosed, Since: act.Maybe(s.Since), Why: s.Why}
+	switch {
+	case s.Damaged:
+		line.State = act.Corrupt
+	case s.All:
+		line.State = guardOpen
+	case s.Open:
+		line.State = guardIll
+	}
+	return line
+}
+
+func listGuards(ctx context.Context, c *act.Call, page *act.Page) error {
+	if err := c.Table("No guard's breaker has ever been open.", "NAME", "STATE", "SINCE", "WHY"); err != nil {
+		return err
+	}
+	return act.Names(c, *page, guard.List(ctx, c.Store), nameOfGuard, func(s guard.Status, _ string) (any, []any) {
+		line := newGuard(s)
+		return line, []any{s.Name, line.State, s.Since, act.Short(s.Why)}
+	})
+}
+
+// closeGuard closes the breaker of a guard.
+func closeGuard(ctx context.Context, c *act.Call, in *guardInput) error {
+	name := storage.Quote(in.name)
+	before, err := guard.Close(ctx, c.Store, in.name)
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return act.Nothing("no breaker of a guard %s has ever been open; guards list shows those that have", name)
+	case err != nil:
+		return err
+	}
+	line := newGuard(before)
+	if !before.Open {
+		line.Result = unchanged
+		return c.Say(line, "Guard %s was closed already.", name)
+	}
+	line.Result = guardClosed
+	text := fmt.Sprintf("Guard %s is closed: its calls go on, but in processes that the service has asked to wait. It was %s", name, line.State)
+	if !before.Since.IsZero() {
+		text += " for " + act.Age(time.Since(before.Since))
+	}
+	if before.Why != "" {
+		text += ": " + before.Why
+	}
+	return c.Say(line, "%s", text)
+}
+
+// guardFindings are about services that are away.
+func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+	found, err := guard.Outages(ctx, desk.Store)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range found {
+		f := Finding{Severity: Wrong, Check: "guards", Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
+			Fix: "Queues wait for it, and lose nothing. One call after another asks whether it is back, if a worker runs. Does the service work for others?"}
+		if s.Asks {
+			f.Severity, f.Text = Note, fmt.Sprintf("the service of guard %s asks all processes to wait", s.Name)
+			f.Fix = "Queues wait for it, and lose nothing. Then one call asks whether all may go on, if a worker runs. A Rate keeps below what the service allows."
+		}
+		if s.Damaged {
+			f.Text = fmt.Sprintf("the document of guard %s is damaged", s.Name)
+			f.Fix = "The next process that looks replaces it, and one call asks whether the service is there."
+		}
+		if !s.All {
+			f.Severity, f.Text = Note, fmt.Sprintf("some processes can't reach the service of guard %s, and others can", s.Name)
+			f.Fix = "The metric millrace_guard_alone is 1 in those that can't: look at their network."
+		}
+		f.Fix += fmt.Sprintf(" If no program has the guard any more: %s guards close %s", desk.Command, act.ShellWord(s.Name))
+		if !s.Since.IsZero() {
+			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
+		}
+		if s.Why != "" {
+			f.Text += ": " + s.Why
+		}
+		all = append(all, f)
+	}
+	damaged, err := limit.Damaged(ctx, desk.Store)
+	for _, name := range damaged {
+		all = append(all, Finding{Severity: Note, Check: "guards", Text: fmt.Sprintf("the document of limit %s can't be read, so no process can join those that share it", name),
+			Fix: "Nothing, if a process runs that has the limit: it replaces the document within 70 seconds."})
+	}
+	return all, err
+}

@@ -1,0 +1,352 @@
+package acts
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/processes"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/process"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// An Instance is an instance of a plan, as the index has it.
+type Instance struct {
+	Plan string `json:"plan"`
+	process.Entry
+}
+
+// A PlanVersion is a version of a plan.
+type PlanVersion struct {
+	Plan string `json:"plan"`
+	process.Known
+}
+
+// lookersOf returns the lookers of a plan, or those of all plans that are known.
+func lookersOf(d *act.Desk, plan string) (all []*process.Looker, err error) {
+	plans := d.Known.Plans()
+	switch {
+	case plan == "" && len(plans) == 0 && d.Unpublished() == "":
+		return nil, act.Usage("the programs of this store have no plan; name one that had by --plan")
+	case plan == "" && len(plans) == 0:
+		return nil, act.Usage("name the plan by --plan%s", d.Unpublished())
+	case plan == "":
+	case len(plans) > 0 && !slices.Contains(plans, plan):
+		return nil, act.Usage("unknown plan %s; want one of %s", act.Word(plan), strings.Join(plans, ", "))
+	default:
+		plans = []string{plan}
+	}
+	for _, plan := range plans {
+		l, err := process.Look(d.Store, plan, act.Source)
+		if err != nil {
+			return nil, act.Usage("%w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// findInstance returns the looker of the plan that has an instance.
+func findInstance(ctx context.Context, d *act.Desk, plan, id string) (found *process.Looker, err error) {
+	all, err := lookersOf(d, plan)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, l := range all {
+		names = append(names, l.Plan())
+		_, err := d.Store.Blobs(l.Plan()).Get(ctx, id, "")
+		switch {
+		case errors.Is(err, storage.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case found != nil:
+			return nil, act.Usage("the plans %s and %s have an instance %s; name one of them by --plan", found.Plan(), l.Plan(), storage.Quote(id))
+		default:
+			found = l
+		}
+	}
+	if found == nil {
+		return nil, act.Nothing("no instance %s of %s", storage.Quote(id), strings.Join(names, " or "))
+	}
+	return found, nil
+}
+
+// instanceNames are the IDs of the instances that have not ended, for completion.
+func instanceNames(ctx context.Context, d *act.Desk) (names []string) {
+	all, _ := lookersOf(d, "") // nobody could read an error
+	for _, l := range all {
+		names = append(names, act.NamesOf(l.Open(ctx), func(x process.Entry) string { return x.ID })...)
+	}
+	return names
+}
+
+func planNames(_ context.Context, d *act.Desk) []string { return d.Known.Plans() }
+
+// An instanceSelection selects instances.
+type instanceSelection struct {
+	status, waits, prefix string
+	stuck                 bool
+	since                 time.Duration
+	tags                  []string
+}
+
+const (
+	mostSince = 400 * 24 * time.Hour // bounds the days that a list goes through
+	finalFor  = 24 * time.Hour       // how far a selection goes back where its status is one of instances that have ended
+)
+
+func (s *instanceSelection) fields() []act.Field {
+	return []act.Field{
+		act.Text(&s.status, "status", "only instances of this `STATUS`").OneOf(string(process.Init), string(process.InProcess), string(process.Undoing),
+			string(process.Stuck), string(process.Completed), string(process.Aborted), string(process.Canceled)),
+		act.Flag(&s.stuck, "stuck", "only stuck instances, with the step and why it is stuck"),
+		act.Text(&s.waits, "waits", "only instances that wait for the step of this `NAME`"),
+		act.Duration(&s.since, "since", "also instances that have ended in this `TIME`, such as 48h", 0, mostSince),
+		act.Texts(&s.tags, "tag", "only instances with this tag, `K=V`; may be given several times, and then all must fit").With(func(text string) error {
+			if k, _, ok := strings.Cut(text, "="); !ok || k == "" {
+				return errors.New("want K=V")
+			}
+			return nil
+		}),
+		act.Text(&s.prefix, "prefix", "only instances whose IDs begin with this `TEXT`"),
+	}
+}
+
+// Check implements the check of an input.
+func (s *instanceSelection) Check() error {
+	if s.stuck && s.status != "" && s.status != string(process.Stuck) {
+		return act.Usage("want --stuck or --status %s, not both", s.status)
+	}
+	return nil
+}
+
+// selects reports that something is selected.
+func (s *instanceSelection) selects() bool {
+	return s.stuck || s.status != "" || s.waits != "" || s.since > 0 || s.prefix != "" || len(s.tags) > 0
+}
+
+// query is what the selection looks for. usual is the status without one.
+func (s *instanceSelection) query(usual process.Status) process.Query {
+	q := process.Query{Status: process.Status(s.status), Waits: s.waits, Prefix: s.prefix, Tags: map[string]string{}, Now: time.Now()}
+	for _, tag := range s.tags {
+		k, v, _ := strings.Cut(tag, "=")
+		q.Tags[k] = v
+	}
+	switch {
+	case s.stuck:
+		q.Status = process.Stuck
+	case s.status == "":
+		q.Status = usual
+	}
+	if s.since > 0 {
+		q.Since = q.Now.Add(-s.since)
+	} else if q.Status.Final() {
+		q.Since = q.Now.Add(-finalFor)
+	}
+	return q
+}
+
+// An instancesInput is what a list of instances takes.
+type instancesInput struct {
+	instanceSelection
+	plan  string
+	limit int
+}
+
+func (in *instancesInput) fields() []act.Field {
+	in.limit = 100
+	return append(in.instanceSelection.fields(), planField(&in.plan), act.Limit(&in.limit, "instances"))
+}
+
+func planField(to *string) act.Field {
+	return act.Text(to, "plan", "the `PLAN`; the default is the only one that has the instance, or all").From(planNames)
+}
+
+func listInstances(ctx context.Context, c *act.Call, in *instancesInput) error {
+	lookers, err := lookersOf(c.Desk, in.plan)
+	if err != nil {
+		return err
+	}
+	q := in.query("")
+	all, err := searchInstances(ctx, c, lookers, q, in.limit)
+	if err != nil {
+		return err
+	}
+	none, from, stuck := "No instances.", 0, q.Status == process.Stuck
+	head := []string{"PLAN", "ID", "STATUS", "AGE", "WAITS FOR, OR ENDED", "TAGS"}
+	switch {
+	case stuck:
+		head = []string{"PLAN", "ID", "STEP", "SINCE ABOUT", "WHY"}
+	case len(lookers) == 1:
+		from = 1
+	}
+	if q.Status == "" && q.Since.IsZero() {
+		none = "No instances that have not ended. --since 24h also lists those that have."
+	}
+	if err := c.Table(none, head[from:]...); err != nil {
+		return err
+	}
+	for _, x := range all {
+		cells := []any{x.Plan, x.ID, processes.At(x.Entry), x.Since, act.Short(x.Error)}
+		if !stuck {
+			cells = instanceCells(x, q.Now)[from:]
+		}
+		if err := c.Row(x, cells...); err != nil {
+			return err
+		}
+	}
+	if !stuck || len(all) == 0 {
+		return nil
+	}
+	id, _, _ := strings.Cut(all[0].ID, "/")
+	return c.Say(nil, "\n%s processes show %s shows all of the first one. retry, skip, rerun and cancel go on with it.", c.Command, act.ShellWord(id))
+}
+
+// searchInstances returns the instances that a query asks for, at most so many.
+func searchInstances(ctx context.Context, c *act.Call, lookers []*process.Looker, q process.Query, most int) (all []Instance, err error) {
+	for _, l := range lookers {
+		for x, err := range l.Find(ctx, q) {
+			switch {
+			case err != nil:
+				return nil, err
+			case len(all) == most:
+				c.Note("there are more. --limit lists more, and --prefix, --status, --waits and --tag fewer.")
+				return all, nil
+			}
+			all = append(all, Instance{l.Plan(), x})
+		}
+	}
+	return all, nil
+}
+
+// instanceCells are the row of an instance, whatever its status.
+func instanceCells(x Instance, now time.Time) []any {
+	is, age := strings.Join(x.Waits, ", "), now.Sub(x.Created)
+	if !x.Ended.IsZero() {
+		is, age = act.Ago(x.Ended), x.Ended.Sub(x.Created)
+	}
+	if x.Status == process.Stuck {
+		is = "at " + processes.At(x.Entry)
+	}
+	if x.Error != "" {
+		is = strings.TrimPrefix(is+": "+x.Error, ": ")
+	}
+	return []any{x.Plan, x.ID, string(x.Status), processes.Took(age), act.Short(is), act.Short(processes.Tags(x.Tags))}
+}
+
+// listPlanVersions lists the versions of plans.
+func listPlanVersions(ctx context.Context, c *act.Call, in *instancesInput) error {
+	lookers, err := lookersOf(c.Desk, in.plan)
+	if err != nil {
+		return err
+	}
+	if err := c.Table("No versions.", "PLAN", "VERSION", "SINCE", "OPEN", "STUCK"); err != nil {
+		return err
+	}
+	for _, l := range lookers {
+		all, err := l.Versions(ctx)
+		if err != nil {
+			return err
+		}
+		for _, v := range all {
+			if err := c.Row(PlanVersion{l.Plan(), v}, l.Plan(), v.Version, act.Clock(v.Since), v.Open, v.Stuck); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// showInstance shows an instance with all its steps.
+func showInstance(ctx context.Context, c *act.Call, in *instanceInput) error {
+	l, err := findInstance(ctx, c.Desk, in.plan, in.id)
+	if err != nil {
+		return err
+	}
+	s, err := l.Stream(ctx, in.id)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if in.trace {
+		var b bytes.Buffer
+		if err := s.WriteTrace(&b, now); err != nil {
+			return err
+		}
+		trace := bytes.TrimSpace(b.Bytes())
+		return c.Thing(json.RawMessage(trace), nil, string(trace))
+	}
+	return c.Draw(s, func(width int, clean func(string) string) string {
+		return strings.Join(processes.Draw(s, now, c.Command, width, clean), "\n")
+	})
+}
+
+// processFindings are about instances that are stuck, and about those that nobody has looked at in time.
+func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+	const overdue = 20 * time.Minute // a sweep every ten minutes asks those that are five late
+	for _, plan := range desk.Known.Plans() {
+		l, err := process.Look(desk.Store, plan, act.Source)
+		if err != nil {
+			return nil, err
+		}
+		var stuck, late []string
+		seen, more := 0, ""
+		for x, err := range l.Open(ctx) {
+			if err != nil && x.ID == "" {
+				return nil, err
+			}
+			if err != nil {
+				continue // nudge and sweep write it anew
+			}
+			switch {
+			case x.Status == process.Stuck:
+				stuck = append(stuck, x.ID)
+			case !x.Due.IsZero() && time.Since(x.Due) > overdue:
+				late = append(late, x.ID)
+			}
+			if seen++; seen == mostEntries {
+				more = "at least "
+				break
+			}
+		}
+		found := func(ids []string, how, fix string) {
+			if n := len(ids); n > 0 {
+				all = append(all, Finding{Severity: Wrong, Check: "processes", Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(n), how, someOf(ids)), Fix: fix})
+			}
+		}
+		found(stuck, "stuck", fmt.Sprintf("%s processes list --plan %s --stuck shows why. Then retry, skip, rerun or cancel them.", desk.Command, plan))
+		found(late, fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue),
+			fmt.Sprintf("Does a worker of the plan run? It looks at them within ten minutes, and %s processes nudge at once.", desk.Command))
+	}
+	return all, nil
+}
+
+// mostEntries is how many open instances of a plan doctor looks at. A request reads many.
+const mostEntries = 20_000
+
+func areInstances(n int) string {
+	if n == 1 {
+		return "1 instance is"
+	}
+	return fmt.Sprintf("%d instances are", n)
+}
+
+// someOf names the first of many.
+func someOf(ids []string) string {
+	const most = 5
+	var words []string
+	for _, id := range ids[:min(len(ids), most)] {
+		words = append(words, storage.Quote(id))
+	}
+	if len(ids) > most {
+		words = append(words, "…")
+	}
+	return strings.Join(words, ", ")
+}

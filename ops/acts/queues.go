@@ -1,0 +1,105 @@
+package acts
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// A Queue is a queue with its numbers. null is an unknown number.
+type Queue struct {
+	Queue    string   `json:"queue"`
+	Ready    *int64   `json:"ready"`
+	InFlight *int64   `json:"in_flight"`
+	Delayed  *int64   `json:"delayed"`
+	Poison   int64    `json:"poison"`
+	Oldest   *float64 `json:"oldest_seconds"` // age of the oldest ready message, 0 if there is none
+	Routed   bool     `json:"routed"`         // messages are sent to the queue; otherwise it has messages, or a poison queue
+
+	Consumers []Consumer `json:"consumers"`
+	Paused    *Pause     `json:"paused"`     // null: it is consumed
+	WaitsFrom *int       `json:"waits_from"` // the level from which its workers leave it out, while they do; null: it is consumed
+}
+
+// A Consumer is a version of a program that consumes a queue.
+type Consumer struct {
+	Program string    `json:"program"`
+	Version string    `json:"version"`
+	Last    time.Time `json:"last"` // when it last published that
+}
+
+func queueActs() []*act.Act {
+	return append([]*act.Act{
+		act.New(act.Act{Noun: "queues", Verb: "list", Alone: true, Role: act.Viewer, About: "count the messages of each queue and of its poison queue",
+			More: "queues alone is the same. READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means " +
+				"unknown: a queue in the cloud does not count these separately. CONSUMED BY names the programs whose workers have a handler for " +
+				"the queue and have published that within two days. Under the table it names the queues that are paused, " +
+				"and those that their workers leave out at the level of their program.",
+		}, nil, listQueues),
+	}, append(pauseActs(), messageActs()...)...)
+}
+
+// listQueues tells the queues of the routes, those of which only a poison queue is left, and other ones with messages,
+// as far as the store lists its queues.
+func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
+	names, poison, err := knownQueues(ctx, c.Desk)
+	if err != nil {
+		return err
+	}
+	paused, err := notedPauses(ctx, c)
+	if err != nil {
+		return err
+	}
+	waits, err := readLevels(ctx, c.Desk)
+	if err != nil {
+		return err
+	}
+	for q := range paused {
+		if !slices.Contains(names, q) { // it was known when it was paused
+			names = append(names, q)
+		}
+	}
+	slices.Sort(names)
+	names, stats, _, err := withUnseen(ctx, c.Desk, names)
+	if err != nil {
+		return err
+	}
+	if err := c.Table("", "QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY"); err != nil {
+		return err
+	}
+	for i, name := range names {
+		st := stats[i]
+		line := Queue{Queue: name, Ready: number(st.Ready), InFlight: number(st.InFlight), Delayed: number(st.Delayed), Poison: poison[name], Routed: routed(c.Desk, name), Consumers: []Consumer{}}
+		for _, d := range c.Known.Consumers(name) {
+			line.Consumers = append(line.Consumers, Consumer{d.Name, d.Version, d.Last})
+		}
+		var oldest any
+		if st.Oldest >= 0 {
+			seconds := st.Oldest.Seconds()
+			line.Oldest, oldest = &seconds, st.Oldest
+		}
+		if p, ok := paused[name]; ok {
+			line.Paused = newPause(p)
+		}
+		if from, ok := waits[name]; ok {
+			line.WaitsFrom = &from
+		}
+		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, consumedBy(c.Desk, name)); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(paused)) {
+		if err := c.Say(nil, "Paused: %s, %s", name, pauseOf(paused[name])); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(waits)) {
+		if err := c.Say(nil, "Waits: %s, %s", name, levelOf(waits[name])); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package acts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/settings"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A SettingsChange is how a change of settings has ended.
+type SettingsChange struct {
+	Name    string             `json:"name"`
+	Version int64              `json:"version"`
+	Result  string             `json:"result"`
+	Reasons []settings.Refusal `json:"reasons"`
+	Restart []NeedsRestart     `json:"restart"` // programs that must be started again, for settings that it is in force with
+}
+
+// setSettings changes settings.
+func setSettings(ctx context.Context, c *act.Call, in *settingsInput) error {
+	limited, cancel := context.WithTimeoutCause(ctx, in.wait, fmt.Errorf("not all programs have answered within %v; %s settings status --of %s tells more, and settings set --force passes them over", in.wait, c.Command, in.name))
+	defer cancel()
+	in.set.Waits = tellWaits(c, time.Now())
+	e, err := in.ledger.Set(limited, settings.Note{By: c.By, Why: c.Why, Now: in.now}, *in.set)
+	if err != nil && e.Result == "" && ctx.Err() != nil {
+		return interrupted(c, in, e.Version)
+	}
+	if errors.Is(err, settings.ErrUnchanged) {
+		noteMissing(ctx, c, in)
+	}
+	return ended(ctx, c, in, e, err)
+}
+
+// noteMissing makes a note of paths whose default holds already, because no program has them.
+func noteMissing(ctx context.Context, c *act.Call, in *settingsInput) {
+	nodes, err := in.ledger.Nodes(ctx)
+	if err != nil {
+		return // it would only be a hint
+	}
+	for _, path := range in.set.Unset {
+		known := func(n settings.Node) bool { return n.Values == nil || hasPath(n.Values, path) }
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, known) {
+			c.Note("no program that runs has a value at %s; the name may be misspelt.", act.Word(path))
+		}
+	}
+}
+
+// hasPath reports that an object of JSON has a member at a path.
+func hasPath(object json.RawMessage, path string) bool {
+	names, err := settings.NamesOf(path)
+	for _, name := range names {
+		var members map[string]json.RawMessage
+		if json.Unmarshal(object, &members) != nil || members[name] == nil {
+			return false
+		}
+		object = members[name]
+	}
+	return err == nil
+}
+
+// interrupted is the error of a set that a signal has stopped. version is what it may have written, 0 for nothing.
+func interrupted(c *act.Call, in *settingsInput, version int64) error {
+	if version == 0 {
+		return errors.New("settings set: stopped by a signal; nothing was changed")
+	}
+	text := "the programs check it, and it comes into force when all have said yes"
+	if in.set.Force {
+		text = "it comes into force when all programs have answered, and none is passed over any more"
+	}
+	return fmt.Errorf("settings set: stopped by a signal. Version %d goes on without this command: %s. %s settings status --of %s shows how it ends. "+
+		"Until then, and once it is in force, %s settings back --of %s takes it back", version, text, c.Command, in.name, c.Command, in.name)
+}
+
+// goBack goes back to an earlier version.
+func goBack(ctx context.Context, c *act.Call, in *settingsInput) error {
+	e, err := in.ledger.Back(ctx, in.to, settings.Note{By: c.By, Why: c.Why})
+	if !errors.Is(err, storage.ErrNotFound) {
+		return ended(ctx, c, in, e, err)
+	}
+	if in.to > 0 {
+		if err := in.hasVersion(ctx, c, in.to); err != nil {
+			return err
+		}
+	}
+	return act.Nothing("%v", err)
+}
+
+// ended tells how a change has ended.
+func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Ending, err error) error {
+	line := SettingsChange{Name: in.name, Version: e.Version, Result: string(e.Result), Reasons: e.Reasons}
+	text := fmt.Sprintf("Settings %s: version %d is in force.", in.name, e.Version)
+	switch {
+	case errors.Is(err, settings.ErrUnchanged):
+		line.Result = unchanged
+		return c.Say(line, "Settings %s are so already.", in.name)
+	case err != nil && line.Result != "":
+		return errors.Join(c.Thing(line, nil, ""), err) // people read the error
+	case err != nil:
+		return err
+	case e.Result == settings.Rolling:
+		text = fmt.Sprintf("Settings %s: all programs agree, and version %d is being rolled out in stages. %s settings status --of %s shows how it goes.", in.name, e.Version, c.Command, in.name)
+	case e.Result == settings.Dropped, e.Result == settings.RolledBack:
+		text = fmt.Sprintf("Settings %s: version %d is %s. What was in force stays.", in.name, e.Version, e.Result)
+	}
+	if e.Result == settings.Forced {
+		text += passedOver(e)
+	}
+	if e.Result == settings.InForce || e.Result == settings.Forced {
+		var more string
+		line.Restart, more = incomplete(ctx, c, in, e.Version)
+		text += more
+	}
+	return c.Say(line, "%s", text)
+}
+
+// passedOver tells whose answer a forced change didn't wait for.
+func passedOver(e settings.Ending) string {
+	passed := map[string]bool{}
+	for _, r := range e.Reasons {
+		passed[fmt.Sprintf("%s (%s)", r.Node, r.Why)] = true
+	}
+	if len(passed) == 0 {
+		return " No program has said no; where none runs, none has checked it."
+	}
+	return " Passed over: " + strings.Join(slices.Sorted(maps.Keys(passed)), ", ") + "."
+}

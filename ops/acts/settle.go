@@ -1,0 +1,225 @@
+package acts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Settled is a message in a poison queue after a retry or discard.
+type Settled struct {
+	Poisoned
+	Result string `json:"result"`           // sent back, discarded, selected, gone, changed or failed
+	Halted string `json:"halted,omitempty"` // the key of the queue that the message has halted: see turns release
+	Error  string `json:"error,omitempty"`
+}
+
+// The results of settling, beside selected.
+const (
+	sentBack  = "sent back"
+	discarded = "discarded"
+	gone      = "gone"    // somebody else was quicker
+	changed   = "changed" // replaced since it was read; the new entry stays
+	failed    = "failed"
+)
+
+// A settleInput is what retry and discard take.
+type settleInput struct {
+	selection
+	all bool
+}
+
+func (in *settleInput) fields() []act.Field {
+	return append(in.selection.fields(), act.Flag(&in.all, "all", "all messages, or all of --queue"))
+}
+
+// Check implements the check of an input. It refuses a call without a selection.
+func (in *settleInput) Check() error {
+	some := len(in.ids) > 0 || in.kind != "" || in.reason != ""
+	switch {
+	case some && in.all:
+		return act.Usage("want either --all, or some of --id, --kind and --reason")
+	case !some && !in.all && in.queue != "":
+		return act.Usage("no messages of queue %s are selected: add --id, --kind, --reason or --all", storage.Quote(in.queue))
+	case !some && !in.all:
+		return act.Usage("no messages are selected: add --id, --kind, --reason or --all. poison list shows the messages")
+	}
+	return nil
+}
+
+// settleActs are the acts that settle messages.
+func settleActs() []*act.Act {
+	return []*act.Act{
+		act.New(act.Act{Noun: "poison", Verb: "retry", Role: act.Operator, Sure: act.May, About: "send messages back to their queues",
+			More: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so a document or ReactOnce " +
+				"takes it once; any other reaction runs again. A key that the message has halted goes on when it is done.",
+		}, (*settleInput).fields, settling{
+			does: "Sending back", did: "Sent back", would: "Would send back", result: sentBack, warn: warnOfRetry,
+			one:  func(ctx context.Context, from *poison.Queue, e entry) error { return from.Retry(ctx, e.Key) },
+			tell: func(c *act.Call, h halt) string { return h.untilDone(c, h.message) },
+		}.run),
+		act.New(act.Act{Noun: "poison", Verb: "discard", Role: act.Admin, Sure: act.Must, About: "delete messages from the poison queues for good",
+			More: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced " +
+				"after it was read stays. --yes or --dry-run is required, even if there is nothing to discard.",
+		}, (*settleInput).fields, settling{
+			does: "Discarding", did: "Discarded", would: "Would discard", result: discarded, warn: func(*act.Call, []entry) {},
+			one: func(ctx context.Context, from *poison.Queue, e entry) error {
+				return from.DiscardIf(ctx, e.Key, e.etag)
+			},
+			tell: func(c *act.Call, h halt) string { return h.untilReleased(c, "its other messages wait") },
+		}.run),
+	}
+}
+
+// settling is a way to settle messages.
+type settling struct {
+	does, did, would, result string
+
+	warn func(*act.Call, []entry)                          // says beforehand what it can't do
+	one  func(context.Context, *poison.Queue, entry) error // settles an entry
+	tell func(*act.Call, halt) string                      // says until when a key stays halted
+}
+
+// run settles the entries that are selected, or shows them in a dry run.
+func (s settling) run(ctx context.Context, c *act.Call, in *settleInput) error {
+	p, err := pick(ctx, c, &in.selection)
+	if err != nil {
+		return err
+	}
+	s.warn(c, p.entries)
+	n, did := len(p.entries), s.would
+	if c.DryRun {
+		err = tellEntries(c, p.entries, func(e entry) any { return Settled{Poisoned: e.Poisoned, Result: selected} })
+	} else {
+		noteHalts(ctx, c, p.entries)
+		var halts []halt
+		n, halts, err = s.each(ctx, c, p.entries)
+		did = s.did
+		tellHalts(c, halts, s.tell)
+	}
+	if len(p.entries) > 0 || p.missing == nil {
+		err = errors.Join(err, c.Say(nil, "%s %s.", did, act.Count(n, "message")))
+	}
+	if err != nil && p.missing != nil {
+		return fmt.Errorf("%w\n%v", err, p.missing) // the first error decides the exit code
+	}
+	return errors.Join(err, p.missing)
+}
+
+// warnOfRetry says what a retry can't repair.
+func warnOfRetry(c *act.Call, entries []entry) {
+	old, compensated, unrouted := 0, 0, map[string]bool{}
+	for _, e := range entries {
+		if e.Old {
+			old++
+		}
+		if e.compensated {
+			compensated++
+		}
+		if !routed(c.Desk, e.Queue) {
+			unrouted[e.Queue] = true
+		}
+	}
+	if old > 0 {
+		c.Note("%s with an ID more than 30 days old. If one is too old to tell whether it was applied, it comes back as too old to judge.", act.Count(old, "message"))
+	}
+	if compensated > 0 {
+		c.Note("the program has compensated for %s. After a retry both the message and its compensation may have their effect. %s poison show names what was sent.",
+			act.Count(compensated, "message"), c.Command)
+	}
+	for _, q := range slices.Sorted(maps.Keys(unrouted)) {
+		c.Note("queue %s is in no route. Check that a worker still consumes it.", q)
+	}
+}
+
+// each settles entries, some at a time, and returns how many came to the result well, and what they have halted. An
+// entry that fails doesn't stop the others. A store that can't be reached does, and so does the end of ctx; then the
+// entries in progress are still settled.
+func (s settling) each(ctx context.Context, c *act.Call, entries []entry) (done int, halts []halt, err error) {
+	bar := c.Begin(s.does, len(entries))
+	defer bar.End()
+	var mu sync.Mutex
+	results := map[string]int{}
+	var faults []string
+	g, running := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for _, e := range entries {
+		if running.Err() != nil {
+			break
+		}
+		g.Go(func() error {
+			if running.Err() != nil {
+				return nil
+			}
+			err := s.one(context.WithoutCancel(ctx), poison.At(c.Channels, e.Queue), e)
+			line := Settled{Poisoned: e.Poisoned, Result: s.resultOf(err)}
+			bar.Add(1)
+			mu.Lock()
+			defer mu.Unlock()
+			results[line.Result]++
+			if e.halts != nil {
+				line.Halted = e.halts.key
+				if line.Result == s.result {
+					halts = append(halts, *e.halts)
+				}
+			}
+			if err != nil && line.Result != gone {
+				line.Error = err.Error()
+				faults = append(faults, fmt.Sprintf("%s %s: %v", e.Queue, e.name(), err))
+			}
+			if err := c.Say(line, ""); err != nil {
+				return err
+			}
+			if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
+				return fmt.Errorf("%w. The other messages are unchanged; run the command again when the store can be reached", err)
+			}
+			return nil
+		})
+	}
+	err = g.Wait()
+	bar.End()
+	done = results[s.result]
+	if err == nil && ctx.Err() != nil {
+		err = fmt.Errorf("stopped by a signal after %d of %s; the others are unchanged", done, act.Count(len(entries), "message"))
+	}
+	if n := results[gone]; n > 0 {
+		c.Note("%s already removed by somebody else.", act.Count(n, "message"))
+	}
+	return done, halts, errors.Join(err, tellFaults(c, faults, results[changed]+results[failed]))
+}
+
+// resultOf says in a word how an entry was settled.
+func (s settling) resultOf(err error) string {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return gone
+	case errors.Is(err, storage.ErrPrecondition):
+		return changed
+	case err == nil, errors.Is(err, poison.ErrBodyLeft): // discarded; the error is told
+		return s.result
+	}
+	return failed
+}
+
+// tellFaults notes the first faults, and returns an error with the number of messages that are still there.
+func tellFaults(c *act.Call, faults []string, left int) error {
+	for _, f := range faults[:min(len(faults), act.MostFaults)] {
+		c.Note("%s", f)
+	}
+	switch {
+	case len(faults) == 0:
+		return nil
+	case left == 0:
+		return fmt.Errorf("%s discarded, but the claim-checked bodies named above are still stored", act.Count(len(faults), "message"))
+	}
+	return fmt.Errorf("%s not settled, still in the poison queue", act.Count(left, "message"))
+}

@@ -1,0 +1,106 @@
+package acts
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/millrace-go/millrace/coord/keylock"
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// mostKeys is how many keys of a queue doctor looks at.
+const mostKeys = 20_000
+
+// turnFindings are about keys that are halted, that wait for long for a message that doesn't come, or whose rows can't
+// be read. They name no keys, which may be personal.
+func turnFindings(ctx context.Context, d *act.Desk, queues []string, lag time.Duration) (all []Finding, err error) {
+	for _, queue := range queues {
+		if !d.Known.MayTakeTurns(queue) {
+			continue
+		}
+		more, err := turnsOf(ctx, d, queue, lag)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	return all, nil
+}
+
+// keysWaiting counts keys that don't go on.
+type keysWaiting struct {
+	n     int
+	since time.Time // of the first one
+	why   string
+}
+
+// add counts a key.
+func (s *keysWaiting) add(since time.Time, why string) {
+	if s.n++; s.n == 1 || since.Before(s.since) {
+		s.since, s.why = since, why
+	}
+}
+
+// say is a finding on the keys, or none.
+func (s *keysWaiting) say(all []Finding, severity, queue, one, more, fix string) []Finding {
+	if s.n == 0 {
+		return all
+	}
+	what := one
+	if s.n > 1 {
+		what = more
+	}
+	return append(all, Finding{Severity: severity, Check: "turns", Queue: queue, Text: fmt.Sprintf("%s of queue %s %s: %s", act.Count(s.n, "key"), queue, what, s.why), Fix: fix})
+}
+
+// turnsOf are the findings of a queue.
+func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) (all []Finding, err error) {
+	var halted, waits, broken keysWaiting
+	seen := 0
+	for x, err := range keylock.List(ctx, d.Store, queue, "") {
+		_, why := stateOf(x)
+		switch s, now := x.State, time.Now(); {
+		case err != nil && x.Key == "":
+			return nil, err
+		case err != nil:
+			broken.add(now, err.Error())
+		case s.Halted != nil:
+			halted.add(s.Halted.Since, why)
+		case s.Gap != nil && now.Sub(s.Gap.Since) > lag:
+			waits.add(s.Gap.Since, why)
+		case s.First != nil && now.Sub(s.First.Since.Add(s.First.After)) > lag:
+			waits.add(s.First.Since, why)
+		}
+		if seen++; seen == mostKeys {
+			all = append(all, Finding{Severity: Note, Check: "turns", Queue: queue, Text: fmt.Sprintf("queue %s has more than %d keys, and only so many were looked at", queue, mostKeys),
+				Fix: fmt.Sprintf("%s turns list %s looks at all of them.", d.Command, act.ShellWord(queue))})
+			break
+		}
+	}
+	name := act.ShellWord(queue)
+	list := fmt.Sprintf("%s turns list %s shows them. ", d.Command, name)
+	release := fmt.Sprintf("%s turns release %s KEY --why TEXT lets the others of a key go past it.", d.Command, name)
+	all = halted.say(all, Wrong, queue, "is halted, and its messages wait", "are halted, and their messages wait; the first",
+		list+fmt.Sprintf("Put right what is wrong, and send the message back (%s poison retry --queue %s --id ID): when it is done, its key goes on. Or %s", d.Command, name, release))
+	all = waits.say(all, Wrong, queue, "waits for a message that does not come", "wait for messages that do not come; the first",
+		list+"While a worker runs, the others go past it after TurnConfig.Patience, or the key is halted. If the message is in the poison queue, send it back. Or "+release)
+	all = broken.say(all, Note, queue, "can't be read, and its messages wait", "can't be read, and their messages wait; one",
+		list+"A worker replaces a row that nobody has changed for 70 seconds. A row of a newer version waits for a worker of that version.")
+	return all, nil
+}
+
+// stateOf says in a word how a key is, and in a few what it waits for.
+func stateOf(x keylock.Info) (word, why string) {
+	switch s := x.State; {
+	case s.Halted != nil:
+		return "halted", fmt.Sprintf("by message %s, %s: %s", s.Halted.Message, act.Ago(s.Halted.Since), s.Halted.Why)
+	case s.Gap != nil:
+		return "gap", fmt.Sprintf("event %d waits for event %d, %s", s.Gap.Sequence, s.Gap.Previous, act.Ago(s.Gap.Since))
+	case s.First != nil:
+		return "waiting", fmt.Sprintf("for message %s, %s", s.First.Message, act.Ago(s.First.Since))
+	case x.Held:
+		return "held", fmt.Sprintf("by %s, last seen %s", x.Holder, act.Ago(x.At))
+	}
+	return "free", ""
+}
