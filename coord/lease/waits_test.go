@@ -15,7 +15,8 @@ import (
 )
 
 // Five programs publish into one document again and again, a tenth of a second at a time, on a store that tells nobody
-// of a release.
+// of a release. Nine waits of ten are two seconds at most. Chance decides who looks first, so the longest wait has no
+// tight bound. Still no wait is as long as that after a holder's death.
 func TestShortScopesWaitShortlyWhereNothingRings(t *testing.T) {
 	t.Parallel()
 	agreetest.Virtual(t, func(t *testing.T, s *storage.Store) {
@@ -52,8 +53,8 @@ func TestShortScopesWaitShortlyWhereNothingRings(t *testing.T) {
 		p90, longest := waits[len(waits)*9/10], waits[len(waits)-1]
 		each := requests.Load() / int64(len(waits))
 		t.Logf("p90 %v, longest %v, %d requests for each", p90, longest, each)
-		if p90 > 2*time.Second || longest > 8*time.Second || each > 30 {
-			t.Errorf("p90 %v, longest %v, %d requests for each; want 2s, 8s and 30 at most", p90, longest, each)
+		if p90 > 2*time.Second || longest > ttl || each > 30 {
+			t.Errorf("p90 %v, longest %v, %d requests for each; want 2s, %v and 30 at most", p90, longest, each, ttl)
 		}
 	})
 }
