@@ -17,7 +17,6 @@ func All() []*act.Act {
 		poisonActs(),
 		editActs(),
 		settleActs(),
-		gateActs(),
 		turnActs(),
 		sendActs(),
 		signalActs(),

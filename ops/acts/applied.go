@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/handling/once"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -121,7 +122,7 @@ func (r *recordSearch) everywhere(ctx context.Context) (verdict, error) {
 	}
 	verdicts := make([]verdict, len(keys))
 	g, searching := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(look.AtOnce)
 	for i, key := range keys {
 		g.Go(func() (err error) {
 			verdicts[i], err = r.in(searching, key)

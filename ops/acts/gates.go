@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/gate"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -77,11 +78,6 @@ func newGate(name string, s gate.State) Gate {
 	return Gate{Name: name, Open: &s.Open, OpensAt: act.Maybe(s.OpensAt), By: s.By, Why: s.Why, Since: act.Maybe(s.Since)}
 }
 
-// isDue reports that the announced time has passed, and that no program has looked since.
-func isDue(s gate.State, now time.Time) bool {
-	return !s.Open && !s.OpensAt.IsZero() && !s.OpensAt.After(now)
-}
-
 func listGates(ctx context.Context, c *act.Call, page *act.Page) error {
 	head := []string{"NAME", "STATE", "OPENS AT", "SINCE", "BY", "WHY"}
 	if err := c.Table("No gates.", head...); err != nil {
@@ -98,7 +94,7 @@ func listGates(ctx context.Context, c *act.Call, page *act.Page) error {
 		switch {
 		case g.Open:
 			state = "open"
-		case isDue(g.State, time.Now()):
+		case look.GateIsDue(g.State, time.Now()):
 			state = "due"
 		}
 		return newGate(g.Name, g.State), []any{g.Name, state, at, g.Since, act.Short(g.By), act.Short(g.Why)}

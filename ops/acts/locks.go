@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/coord/leader"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -137,11 +138,8 @@ func nameOfLease(x lease.Info) string { return x.Name }
 
 // lockNames are the locks that somebody can be rid of, for completion.
 func lockNames(ctx context.Context, d *act.Desk) []string {
-	return act.NamesOf(leases(ctx, d, notUpdates, func(x lease.Info) bool { return x.Held || x.Next != "" }), nameOfLease)
+	return act.NamesOf(leases(ctx, d, look.NotUpdates, func(x lease.Info) bool { return x.Held || x.Next != "" }), nameOfLease)
 }
-
-// notUpdates leaves out the leases of lease.Update: there is one for each document that was ever updated.
-func notUpdates(name string) bool { return !strings.HasPrefix(name, "update/") }
 
 // leases yields the leases of the names that named wants and that keep wants, and those that can't be read.
 func leases(ctx context.Context, d *act.Desk, named func(string) bool, keep func(lease.Info) bool) iter.Seq2[lease.Info, error] {
@@ -155,7 +153,7 @@ func leases(ctx context.Context, d *act.Desk, named func(string) bool, keep func
 }
 
 func listLocks(ctx context.Context, c *act.Call, in *lockPage) error {
-	none, named := "No locks are held or waited for.", notUpdates
+	none, named := "No locks are held or waited for.", look.NotUpdates
 	if in.all {
 		none, named = "No locks.", nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -89,22 +90,13 @@ func pauseActs() []*act.Act {
 
 // pausedNames are the paused queues, for completion.
 func pausedNames(ctx context.Context, d *act.Desk) []string {
-	all, _ := readPauses(ctx, d) // nobody could read an error
+	all, _ := look.Pauses(ctx, d) // nobody could read an error
 	return slices.Sorted(maps.Keys(all))
-}
-
-// readPauses reads the pauses in force.
-func readPauses(ctx context.Context, d *act.Desk) (map[string]pause.Pause, error) {
-	p, err := pause.New(d.Store, pause.Config{})
-	if err != nil {
-		return nil, err
-	}
-	return p.List(ctx)
 }
 
 // notedPauses is readPauses for an act that tells more than pauses: of a document that can't be read it makes a note.
 func notedPauses(ctx context.Context, c *act.Call) (map[string]pause.Pause, error) {
-	all, err := readPauses(ctx, c.Desk)
+	all, err := look.Pauses(ctx, c.Desk)
 	if errors.Is(err, pause.ErrUnreadable) {
 		c.Note("%v. Workers go on with what they knew; %s queues resume QUEUE --repair ends all pauses.", err, c.Command)
 		return nil, nil
@@ -185,7 +177,7 @@ func hold(ctx context.Context, c *act.Call, in *pauseInput, result string, chang
 
 // checkKnown refuses queues that nobody knows: a pause of a mistyped name would have no effect.
 func checkKnown(ctx context.Context, d *act.Desk, queues []string, paused map[string]pause.Pause) error {
-	names, _, err := knownQueues(ctx, d)
+	names, _, err := look.Queues(ctx, d)
 	if err != nil {
 		return err
 	}
@@ -205,63 +197,10 @@ func checkKnown(ctx context.Context, d *act.Desk, queues []string, paused map[st
 func toldHold(line Held, p pause.Pause, is bool) string {
 	switch name := storage.Quote(line.Queue); {
 	case is:
-		return fmt.Sprintf("Queue %s is paused%s.", name, untilWhen(p))
+		return fmt.Sprintf("Queue %s is paused%s.", name, look.UntilWhen(p))
 	case line.Result == unchanged:
 		return fmt.Sprintf("Queue %s was not paused.", name)
 	default:
 		return fmt.Sprintf("Queue %s is consumed again.", name)
 	}
-}
-
-// untilWhen tells when a pause ends.
-func untilWhen(p pause.Pause) string {
-	if p.Until.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf(" until %s, in %s", act.Clock(p.Until), act.Age(time.Until(p.Until)))
-}
-
-// pauseOf tells of a pause: by whom it is, since when, until when, and why.
-func pauseOf(p pause.Pause) string {
-	text := fmt.Sprintf("by %s, %s", p.By, act.Ago(p.Since))
-	if !p.Until.IsZero() {
-		text += "," + untilWhen(p)
-	}
-	if p.Why != "" {
-		text += ": " + p.Why
-	}
-	return text
-}
-
-// pauseFindings are about paused queues in which messages wait, and pauses that can't be read.
-func pauseFindings(ctx context.Context, d *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
-	paused, err := readPauses(ctx, d)
-	if errors.Is(err, pause.ErrUnreadable) {
-		return []Finding{{Severity: Wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing",
-			Fix: fmt.Sprintf("Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s queues pause QUEUE… --why TEXT --repair. Or resume all: %s queues resume QUEUE --repair", d.Command, d.Command)}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range names {
-		p, ok := paused[name]
-		st := stats[i]
-		if !ok || st.Ready <= 0 {
-			continue
-		}
-		f := Finding{Severity: Note, Check: "pauses", Queue: name, Text: fmt.Sprintf("queue %s is paused %s. %s in it", name, pauseOf(p), waiting(st.Ready)),
-			Fix: fmt.Sprintf("When the reason is gone: %s queues resume %s", d.Command, act.ShellWord(name))}
-		if st.Oldest > lag {
-			f.Severity = Wrong
-		}
-		all = append(all, f)
-	}
-	return all, nil
-}
-
-// withoutLagOf leaves out that messages wait for long in queues of which a pause or a level tells why.
-func withoutLagOf(pauses, all []Finding) []Finding {
-	return slices.DeleteFunc(all, func(f Finding) bool {
-		return f.Check == "lag" && slices.ContainsFunc(pauses, func(p Finding) bool { return p.Queue == f.Queue })
-	})
 }

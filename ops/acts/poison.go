@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -132,7 +133,7 @@ type picked struct {
 
 // pick reads the entries that are selected; without a selection, all entries.
 func pick(ctx context.Context, c *act.Call, in *selection) (p picked, err error) {
-	names, counts, err := knownQueues(ctx, c.Desk)
+	names, counts, err := look.Queues(ctx, c.Desk)
 	if err != nil {
 		return p, err
 	}

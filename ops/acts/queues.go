@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 )
 
 // A Queue is a queue with its numbers. null is an unknown number.
@@ -45,7 +46,7 @@ func queueActs() []*act.Act {
 // listQueues tells the queues of the routes, those of which only a poison queue is left, and other ones with messages,
 // as far as the store lists its queues.
 func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
-	names, poison, err := knownQueues(ctx, c.Desk)
+	names, poison, err := look.Queues(ctx, c.Desk)
 	if err != nil {
 		return err
 	}
@@ -53,7 +54,7 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 	if err != nil {
 		return err
 	}
-	waits, err := readLevels(ctx, c.Desk)
+	waits, err := look.Levels(ctx, c.Desk)
 	if err != nil {
 		return err
 	}
@@ -63,7 +64,7 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		}
 	}
 	slices.Sort(names)
-	names, stats, _, err := withUnseen(ctx, c.Desk, names)
+	names, stats, _, err := look.WithUnseen(ctx, c.Desk, names)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 	}
 	for i, name := range names {
 		st := stats[i]
-		line := Queue{Queue: name, Ready: number(st.Ready), InFlight: number(st.InFlight), Delayed: number(st.Delayed), Poison: poison[name], Routed: routed(c.Desk, name), Consumers: []Consumer{}}
+		line := Queue{Queue: name, Ready: number(st.Ready), InFlight: number(st.InFlight), Delayed: number(st.Delayed), Poison: poison[name], Routed: look.Routed(c.Desk, name), Consumers: []Consumer{}}
 		for _, d := range c.Known.Consumers(name) {
 			line.Consumers = append(line.Consumers, Consumer{d.Name, d.Version, d.Last})
 		}
@@ -87,17 +88,17 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		if from, ok := waits[name]; ok {
 			line.WaitsFrom = &from
 		}
-		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, consumedBy(c.Desk, name)); err != nil {
+		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, look.ConsumedBy(c.Desk, name)); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(paused)) {
-		if err := c.Say(nil, "Paused: %s, %s", name, pauseOf(paused[name])); err != nil {
+		if err := c.Say(nil, "Paused: %s, %s", name, look.PauseText(paused[name])); err != nil {
 			return err
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(waits)) {
-		if err := c.Say(nil, "Waits: %s, %s", name, levelOf(waits[name])); err != nil {
+		if err := c.Say(nil, "Waits: %s, %s", name, look.LevelText(waits[name])); err != nil {
 			return err
 		}
 	}

@@ -1,19 +1,15 @@
 package acts
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/settings"
 )
-
-// standsStill is how long a roll-out may go without a step before it is a finding: longer than the longest poll.
-const standsStill = 15 * time.Minute
 
 // A SettingsNode is a program that has settings.
 type SettingsNode struct {
@@ -91,7 +87,7 @@ func aboutCandidate(c *act.Call, in *settingsInput, now settings.Current, waits 
 	if now.Candidate == 0 {
 		if len(now.Ended) > 0 && (now.Ended[0].Result == settings.Refused || now.Ended[0].Result == settings.RolledBack) {
 			e := now.Ended[0]
-			return fmt.Sprintf("Version %d was %s %s: %s.", e.Version, e.Result, act.Ago(e.At), reasonsOf(e))
+			return fmt.Sprintf("Version %d was %s %s: %s.", e.Version, e.Result, act.Ago(e.At), look.Reasons(e))
 		}
 		return ""
 	}
@@ -137,84 +133,4 @@ func tellWaits(c *act.Call, began time.Time) func([]settings.Wait) {
 			c.Note("%s is being checked. %s", what, waitsFor(waits))
 		}
 	}
-}
-
-func reasonsOf(e settings.Ending) string {
-	var all []string
-	for _, r := range e.Reasons {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, "; ")
-}
-
-// settingsFindings are about settings: programs that don't run what is in force or have fallen silent, changes that
-// somebody said no to, and roll-outs that stand still.
-func settingsFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
-	seen := 0
-	for name, err := range settings.Names(ctx, desk.Store) {
-		if err != nil {
-			return nil, err
-		}
-		l, err := settings.At(desk.Store, name)
-		if err != nil {
-			continue // the blob is none of settings
-		}
-		now, err := l.Current(ctx)
-		if err != nil {
-			all = append(all, Finding{Severity: Wrong, Check: "settings", Text: fmt.Sprintf("settings %s can't be read, so nobody can change them: %v", name, err),
-				Fix: fmt.Sprintf("Programs that run go on with what they have. Choose a version by %s settings history --of %s, and write it again: %s settings back --of %s --to VERSION", desk.Command, name, desk.Command, name)})
-			continue
-		}
-		nodes, err := l.Nodes(ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, slices.Concat(nodeFindings(desk, name, now, nodes), changeFindings(desk, name, now, nodes), restartFindings(name, now, nodes))...)
-		if seen++; seen == mostSeen {
-			break
-		}
-	}
-	return all, nil
-}
-
-// nodeFindings are about programs that don't run what they shall.
-func nodeFindings(desk *act.Desk, name string, now settings.Current, nodes []settings.Node) (all []Finding) {
-	for _, n := range nodes {
-		poll := time.Duration(n.Poll) * time.Millisecond
-		silent := time.Since(n.At)
-		switch {
-		case n.Fault != "":
-			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, Text: fmt.Sprintf("%s runs version %d of settings %s, and %d is in force: %s", n.Name, n.Version, name, now.Version, n.Fault),
-				Fix: fmt.Sprintf("Mend that, or change the settings: %s settings set --of %s. A program that starts so doesn't come up.", desk.Command, name)})
-		case silent > max(3*poll, clocksApart):
-			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, Text: fmt.Sprintf("%s runs version %d of settings %s, and has not looked at them for %s", n.Name, n.Version, name, act.Age(silent)),
-				Fix: "It has died, or can't reach the store, or its clock is wrong. If it runs, look at its log."})
-		case n.Version != now.Version && n.Version != now.Candidate && len(now.Ended) > 0 && time.Since(now.Ended[0].At) > max(3*poll, clocksApart):
-			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, Text: fmt.Sprintf("%s still runs version %d of settings %s, and %d is in force", n.Name, n.Version, name, now.Version),
-				Fix: "It looks at an older copy of them. Restart it."})
-		}
-	}
-	return all
-}
-
-// changeFindings are about the candidate, and about a last change that didn't come into force, or that no program may
-// be able to run.
-func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []settings.Node) (all []Finding) {
-	if r := now.Rollout; r != nil && time.Since(r.At) > standsStill {
-		all = append(all, Finding{Severity: Wrong, Check: "settings", Text: fmt.Sprintf("the roll-out of version %d of settings %s has stood still for %s, in stage %d of %d: %s", r.Version, name, act.Age(time.Since(r.At)), r.Stage+1, len(r.Stages), cmp.Or(r.Why, "no program drives it")),
-			Fix: fmt.Sprintf("Mend that, or drop it: %s settings back --of %s. Then settings set --now changes all programs at once.", desk.Command, name)})
-	}
-	if len(now.Ended) == 0 || now.Candidate > 0 {
-		return all
-	}
-	runs := func(n settings.Node) bool { return n.Version == now.Version }
-	switch e := now.Ended[0]; {
-	case e.Result == settings.Refused, e.Result == settings.RolledBack:
-		all = append(all, Finding{Severity: Note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was %s %s: %s", e.Version, name, e.Result, act.Ago(e.At), reasonsOf(e)),
-			Fix: fmt.Sprintf("Version %d is in force. Mend that, and set it again; the next change that succeeds ends this note.", now.Version)})
-	case e.Result == settings.Forced && e.Version == now.Version && !slices.ContainsFunc(nodes, runs):
-		all = append(all, Finding{Severity: Note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, act.Ago(e.At)),
-			Fix: fmt.Sprintf("A program that can't run it doesn't start, and its log says why. %s settings back --of %s takes it back.", desk.Command, name)})
-	}
-	return all
 }

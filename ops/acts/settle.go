@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -125,7 +126,7 @@ func warnOfRetry(c *act.Call, entries []entry) {
 		if e.compensated {
 			compensated++
 		}
-		if !routed(c.Desk, e.Queue) {
+		if !look.Routed(c.Desk, e.Queue) {
 			unrouted[e.Queue] = true
 		}
 	}
@@ -151,7 +152,7 @@ func (s settling) each(ctx context.Context, c *act.Call, entries []entry) (done 
 	results := map[string]int{}
 	var faults []string
 	g, running := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(look.AtOnce)
 	for _, e := range entries {
 		if running.Err() != nil {
 			break

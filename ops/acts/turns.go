@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -80,7 +81,7 @@ func listTurns(ctx context.Context, c *act.Call, in *turnInput) error {
 		if fault != "" {
 			return line, act.CorruptRow(x.Key, len(head))
 		}
-		word, why := stateOf(x)
+		word, why := look.TurnState(x)
 		line.State, line.Fence, line.At = word, x.Fence, act.Maybe(x.At)
 		line.First, line.Gap, line.Halted, line.Skipped, line.Released = x.State.First, x.State.Gap, x.State.Halted, x.State.Skipped, x.State.Released
 		if x.Held {
@@ -110,7 +111,7 @@ func checkTurnQueue(ctx context.Context, d *act.Desk, queue string) error {
 func (in *turnInput) keys(ctx context.Context, s *storage.Store) iter.Seq2[keylock.Info, error] {
 	return func(yield func(keylock.Info, error) bool) {
 		for x, err := range keylock.List(ctx, s, in.queue, in.page.After) {
-			if word, _ := stateOf(x); err == nil && word == "free" && !in.all {
+			if word, _ := look.TurnState(x); err == nil && word == "free" && !in.all {
 				continue
 			}
 			if !yield(x, err) {
@@ -133,7 +134,7 @@ func releaseTurn(ctx context.Context, c *act.Call, in *turnInput) error {
 		return err
 	}
 	line := TurnReleased{Queue: in.queue, Key: in.key, Result: "released"}
-	_, why := stateOf(before)
+	_, why := look.TurnState(before)
 	switch {
 	case !goesOn:
 		line.Result = unchanged

@@ -149,7 +149,7 @@ func spoolFiles() []mutant {
 		},
 		{
 			name: "doctor takes a queue that one worker leaves out for one that all leave out",
-			file: "ops/acts/levels.go",
+			file: "ops/internal/look/held.go",
 			old:  "		if consumed[name] {\n",
 			new:  "		if false && consumed[name] {\n",
 			by:   "host/internal/operator",

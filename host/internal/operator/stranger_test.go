@@ -10,13 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/doctor"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
-	"github.com/spf13/cobra"
 )
 
 // testWalk walks through all verbs on the store of a program whose code this binary hasn't got.
@@ -81,7 +83,7 @@ func TestAnyProgramsStoreFromAnotherProcess(t *testing.T) {
 	if r := run("queues"); r.code != 0 || !strings.Contains(r.out, "stranger v1") {
 		t.Errorf("queues: got exit code %d and %q", r.code, r.out+r.err)
 	}
-	if r := run("doctor", "-json"); r.code != exitWrong || len(jsonLines[acts.Finding](t, r)) != 1 || r.err != "" {
+	if r := run("doctor", "-json"); r.code != exitWrong || len(jsonLines[doctor.Finding](t, r)) != 1 || r.err != "" {
 		t.Errorf("doctor: got exit code %d and %q", r.code, r.out+r.err)
 	}
 	for line, want := range map[string]string{

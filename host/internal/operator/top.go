@@ -16,7 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/watch"
 )
 
 const (
@@ -64,8 +64,8 @@ func (s *session) top() *act.Act {
 
 // watch shows the queues until its rounds are over or ctx ends.
 func (s *session) watch(ctx context.Context, c *act.Call, in *topInput) error {
-	var last *acts.Look
-	var w acts.Watch
+	var last *watch.Look
+	var w watch.Watch
 	show := s.printLook(c)
 	if !s.json && s.out.terminal && s.process.Getenv("TERM") != "dumb" {
 		screen := openScreen(s.out.to)
@@ -102,7 +102,7 @@ func (s *session) watch(ctx context.Context, c *act.Call, in *topInput) error {
 }
 
 // cells are what top shows of a queue, without its name.
-func cells(l *acts.Look, i int) []string {
+func cells(l *watch.Look, i int) []string {
 	st := l.Stats[i]
 	r := l.Rates[i]
 	lag, p99 := act.Unknown, act.Unknown
@@ -141,9 +141,9 @@ func brief(d time.Duration) string {
 }
 
 // printLook returns what prints a line for each queue.
-func (s *session) printLook(c *act.Call) func(*acts.Look, error) error {
+func (s *session) printLook(c *act.Call) func(*watch.Look, error) error {
 	noted := ""
-	return func(l *acts.Look, failed error) error {
+	return func(l *watch.Look, failed error) error {
 		if failed != nil {
 			c.Note("%v", failed)
 			return nil
@@ -163,7 +163,7 @@ func (s *session) printLook(c *act.Call) func(*acts.Look, error) error {
 	}
 }
 
-func newTopLine(l *acts.Look, i int) topLine {
+func newTopLine(l *watch.Look, i int) topLine {
 	st, r := l.Stats[i], l.Rates[i]
 	line := topLine{At: l.At.UTC(), Queue: l.Names[i], Ready: known(st.Ready), InFlight: known(st.InFlight), Delayed: known(st.Delayed), Poison: l.Poisoned[l.Names[i]], In: r.In, Out: r.Out, Change: r.Change}
 	if st.Oldest >= 0 {
@@ -230,7 +230,7 @@ func (s *screen) close() {
 }
 
 // draw shows a look, cut to the size of the terminal. After a failed look it shows the last one, and why.
-func (s *screen) draw(l *acts.Look, failed error) error {
+func (s *screen) draw(l *watch.Look, failed error) error {
 	width, height := s.size()
 	lines := tableRows(l, width)
 	most := max(1, height-2)
@@ -260,14 +260,14 @@ func (s *screen) draw(l *acts.Look, failed error) error {
 	return err
 }
 
-func sum(l *acts.Look) (n int64) {
+func sum(l *watch.Look) (n int64) {
 	for _, st := range l.Stats {
 		n += max(0, st.Ready)
 	}
 	return n
 }
 
-func poisonIn(l *acts.Look) (n int64) {
+func poisonIn(l *watch.Look) (n int64) {
 	for x := range maps.Values(l.Poisoned) {
 		n += x
 	}
@@ -281,7 +281,7 @@ func columns() (head []string, dropped []int) {
 }
 
 // tableRows are the rows of the table with its head. Numbers stand on the right of their columns.
-func tableRows(l *acts.Look, width int) (all []string) {
+func tableRows(l *watch.Look, width int) (all []string) {
 	head, dropped := columns()
 	rows := [][]string{head}
 	for i, name := range l.Names {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
-	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/watch"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
@@ -186,12 +186,12 @@ func TestTopWaitsForTheStore(t *testing.T) {
 // A picture fits its terminal: what matters least goes first, and nothing of a name moves the cursor.
 func TestPicturesFit(t *testing.T) {
 	t.Parallel()
-	l := &acts.Look{At: time.Now(), Poisoned: map[string]int64{"queue-3": 7}}
+	l := &watch.Look{At: time.Now(), Poisoned: map[string]int64{"queue-3": 7}}
 	for i := range 20 {
 		l.Names = append(l.Names, fmt.Sprintf("queue-%d", i))
 		l.Stats = append(l.Stats, storage.Stats{Ready: int64(i * i), InFlight: -1, Delayed: -1, Oldest: time.Duration(i) * time.Minute})
 		out := float64(i) * 7.77
-		l.Consumed, l.Rates = append(l.Consumed, "shop v1, v2; mail v3"), append(l.Rates, acts.Rates{Out: &out, P99: time.Duration(i) * time.Millisecond})
+		l.Consumed, l.Rates = append(l.Consumed, "shop v1, v2; mail v3"), append(l.Rates, watch.Rates{Out: &out, P99: time.Duration(i) * time.Millisecond})
 	}
 	l.Note = "no worker says \x1b[31m anything"
 	l.Names[4] = "bad \x1b[31m\u202e"

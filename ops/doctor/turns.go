@@ -1,4 +1,4 @@
-package acts
+package doctor
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 )
 
 // mostKeys is how many keys of a queue doctor looks at.
@@ -59,7 +60,7 @@ func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) 
 	var halted, waits, broken keysWaiting
 	seen := 0
 	for x, err := range keylock.List(ctx, d.Store, queue, "") {
-		_, why := stateOf(x)
+		_, why := look.TurnState(x)
 		switch s, now := x.State, time.Now(); {
 		case err != nil && x.Key == "":
 			return nil, err
@@ -88,19 +89,4 @@ func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) 
 	all = broken.say(all, Note, queue, "can't be read, and its messages wait", "can't be read, and their messages wait; one",
 		list+"A worker replaces a row that nobody has changed for 70 seconds. A row of a newer version waits for a worker of that version.")
 	return all, nil
-}
-
-// stateOf says in a word how a key is, and in a few what it waits for.
-func stateOf(x keylock.Info) (word, why string) {
-	switch s := x.State; {
-	case s.Halted != nil:
-		return "halted", fmt.Sprintf("by message %s, %s: %s", s.Halted.Message, act.Ago(s.Halted.Since), s.Halted.Why)
-	case s.Gap != nil:
-		return "gap", fmt.Sprintf("event %d waits for event %d, %s", s.Gap.Sequence, s.Gap.Previous, act.Ago(s.Gap.Since))
-	case s.First != nil:
-		return "waiting", fmt.Sprintf("for message %s, %s", s.First.Message, act.Ago(s.First.Since))
-	case x.Held:
-		return "held", fmt.Sprintf("by %s, last seen %s", x.Holder, act.Ago(x.At))
-	}
-	return "free", ""
 }

@@ -1,4 +1,21 @@
-package acts
+// Package watch looks at the queues of a store again and again, and tells with their numbers what they do a second. The
+// screen top shows that.
+//
+//	var w watch.Watch
+//	for range time.Tick(2 * time.Second) {
+//		look, err := w.Look(ctx, desk) // at the desk of package act
+//		…
+//	}
+//
+// OUT of a queue is known from what its workers publish once a minute. IN is OUT and the growth of the queue over the
+// same time, so IN is known as soon as a Watch has looked for that time. A number that isn't known is nil.
+//
+// # Laws
+//
+//   - A look changes nothing in the store.
+//   - The memory of a Watch is bounded, however often it looks.
+//   - Reports that can't be read take the rates away, and nothing else.
+package watch
 
 import (
 	"context"
@@ -7,6 +24,7 @@ import (
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -50,11 +68,11 @@ func (w *Watch) Look(ctx context.Context, d *act.Desk) (*Look, error) {
 			return nil, err
 		}
 	}
-	names, poisoned, err := knownQueues(ctx, d)
+	names, poisoned, err := look.Queues(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	stats, err := statsOf(ctx, d, names)
+	stats, err := look.Stats(ctx, d, names)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +80,7 @@ func (w *Watch) Look(ctx context.Context, d *act.Desk) (*Look, error) {
 	w.readReports(ctx, d)
 	w.rate(l)
 	for i, name := range names {
-		l.Consumed = append(l.Consumed, consumedBy(d, name))
+		l.Consumed = append(l.Consumed, look.ConsumedBy(d, name))
 		if change, known := l.growthSince(w.last, i); known {
 			l.Rates[i].Change = &change
 		}

@@ -1,4 +1,4 @@
-package acts
+package doctor
 
 import (
 	"path/filepath"
@@ -11,6 +11,7 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/known"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -46,7 +47,7 @@ func TestLanesAreCountedTogether(t *testing.T) {
 		if desk.Store, err = wire.WithLanes(store, desk.Known.Lanes()); err != nil {
 			t.Fatal(err)
 		}
-		st, err := statsOf(t.Context(), desk, []string{"orders"})
+		st, err := look.Stats(t.Context(), desk, []string{"orders"})
 		if err != nil || st[0].Ready != c.ready {
 			t.Errorf("got %+v, %v; want %d messages", st, err, c.ready)
 		}

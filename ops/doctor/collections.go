@@ -1,4 +1,4 @@
-package acts
+package doctor
 
 import (
 	"fmt"
