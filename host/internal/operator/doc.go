@@ -1,6 +1,6 @@
 // Package operator is the command line of the people who run a program. It is made from the table of acts (package
-// ops/acts): each act is a verb, and its fields are arguments and flags. top is the one verb of its own, because it may
-// have the terminal to itself.
+// ops/acts): each act is a verb, and its fields are arguments and flags. top is the one verb of its own (package top),
+// because it may have the terminal to itself.
 //
 //	millrace queues pause mails --for 30m --why "the mail server is down"
 //	millrace poison retry --reason "too many attempts" --dry-run
@@ -31,15 +31,13 @@
 // # Laws
 //
 //   - No error repeats what may be a secret: an unknown word that isn't simple, or the URL of a store.
-//   - A line of JSON is written at once, so its reader knows what is done even if the program is killed.
-//   - top leaves the terminal as it was, however it ends, unless it is killed. It does so at the first signal, before a
-//     second one can end it.
+//   - The first signal ends an act well, and the second one ends the process. top gives the terminal back at the first.
 //   - A store that can't be reached ends the run, except that of top, which waits for it.
 //
 // # Files
 //
 //	operator.go  Program and Run: a call from its command line to its exit code
 //	command.go   the commands, made from the table of acts, with help and completion
-//	sink.go      text for people, and JSON lines; output.go and progress.go write them
-//	top.go       the screen that repeats itself
+//
+// What acts tell is written by package terminal.
 package operator

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -16,6 +15,8 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/terminal"
+	"github.com/millrace-go/millrace/host/internal/top"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/storage"
@@ -41,7 +42,7 @@ type session struct {
 	Program
 	process boot.Process
 	in      io.Reader
-	out     *output
+	out     *terminal.Output
 	url     string // of the store; "" means the environment's, or the default
 	json    bool
 	opens   func(context.Context, *act.Request) (*act.Desk, func(*error), error) // opens the store, and closes it after the act
@@ -52,7 +53,7 @@ type session struct {
 func Run(ctx context.Context, p boot.Process, in io.Reader, program Program) int {
 	program.Command = cmp.Or(program.Command, "millrace")
 	program.Store = cmp.Or(program.Store, "data/millrace.db")
-	s := &session{Program: program, process: p, in: in, out: newOutput(p.Stdout)}
+	s := &session{Program: program, process: p, in: in, out: terminal.NewOutput(p.Stdout)}
 	s.opens = s.open
 	return s.tell(s.run(ctx))
 }
@@ -78,7 +79,7 @@ func (s *session) runIn(ctx context.Context) error {
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = errors.New("stopped by a signal")
 	}
-	if fault := s.out.flush(); fault != nil && !errors.Is(err, errors.Unwrap(fault)) { // otherwise a line has told it already
+	if fault := s.out.Flush(); fault != nil && !errors.Is(err, errors.Unwrap(fault)) { // otherwise a line has told it already
 		err = errors.Join(err, fault)
 	}
 	return err
@@ -120,15 +121,15 @@ func (s *session) do(ctx context.Context, r *act.Request) (err error) {
 		defer func() { shut(&err) }()
 		desk = opened
 	}
-	people := &text{out: s.out, notes: s.process.Stderr, command: s.Command}
+	people := terminal.NewText(s.out, s.process.Stderr, s.Command)
 	var to act.Sink = people
 	if s.json {
-		to = &lines{people}
+		to = &terminal.Lines{Text: people}
 	}
 	c := act.NewCall(desk, author(), to)
 	c.From, _ = os.Hostname() // "" tells as much
 	if err = r.Do(ctx, c); err != nil {
-		people.broken()
+		people.Broken()
 	}
 	return err
 }
@@ -199,10 +200,16 @@ func author() string {
 	return "operator"
 }
 
-// newOutput returns the output to a writer.
-func newOutput(w io.Writer) *output {
-	return &output{to: w, terminal: isTerminal(w), w: bufio.NewWriter(w)}
-}
+// table is the table of acts of this command line.
+func (s *session) table() []*act.Act { return append(acts.All(), top.Act(s.seat)) }
 
-// table is the table of acts of this command line: top has a screen, so it is no act of package acts.
-func (s *session) table() []*act.Act { return append(acts.All(), s.top()) }
+// seat is where top sits. It has a terminal to itself, and gives the terminal back at the first signal, because the store
+// may be slow to stop.
+func (s *session) seat() top.Seat {
+	if s.json || !s.out.Terminal || s.process.Getenv("TERM") == "dumb" {
+		return top.Seat{JSON: s.json}
+	}
+	screen := terminal.OpenScreen(s.out.To)
+	s.stop(screen.Close)
+	return top.Seat{Screen: screen}
+}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/host/internal/top"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
@@ -72,12 +73,12 @@ func (x *stranger) load(t *testing.T, perSecond int) (stop func()) {
 }
 
 // watchFor is what top prints of each queue in its last round. It looks every ten seconds.
-func (x *stranger) watchFor(t *testing.T, seconds int) map[string]topLine {
+func (x *stranger) watchFor(t *testing.T, seconds int) map[string]top.Line {
 	t.Helper()
-	last := map[string]topLine{}
+	last := map[string]top.Line{}
 	out := x.want(t, 0, "", "top", "-json", "-every", "10s", "-n", fmt.Sprint(1+seconds/10))
 	for text := range strings.Lines(out) {
-		var line topLine
+		var line top.Line
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/terminal"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
@@ -153,7 +154,7 @@ func doIn(t *testing.T, p Program, s *storage.Store, file, input string, args ..
 	t.Helper()
 	var printed, said strings.Builder
 	x := sessionIn(t, p, s, file, args...)
-	x.in, x.out, x.process.Stderr = strings.NewReader(input), newOutput(&printed), &said
+	x.in, x.out, x.process.Stderr = strings.NewReader(input), terminal.NewOutput(&printed), &said
 	code = x.tell(x.runIn(t.Context()))
 	return code, printed.String(), said.String()
 }
@@ -167,7 +168,7 @@ func errIn(t *testing.T, p Program, s *storage.Store, args ...string) error {
 // sessionIn is a session on an open store. A request that only reads gets a store that complains of all else.
 func sessionIn(t testing.TB, p Program, s *storage.Store, file string, args ...string) *session {
 	p.Command = cmp.Or(p.Command, "millrace")
-	x := &session{Program: p, in: strings.NewReader(""), out: newOutput(io.Discard), process: boot.Process{Args: args, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
+	x := &session{Program: p, in: strings.NewReader(""), out: terminal.NewOutput(io.Discard), process: boot.Process{Args: args, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
 	x.opens = func(ctx context.Context, r *act.Request) (*act.Desk, func(*error), error) {
 		if r == nil || r.DryRun() {
 			s = readOnly(t, s, args)

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/ops/act"
 	"github.com/spf13/cobra"
+
+	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/host/internal/terminal"
+	"github.com/millrace-go/millrace/ops/act"
 )
 
 // A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
@@ -369,7 +371,7 @@ func FuzzCommandLine(f *testing.F) {
 		var done *act.Request
 		var printed strings.Builder
 		x := sessionIn(t, Program{}, nil, "", args...)
-		x.out = newOutput(&printed)
+		x.out = terminal.NewOutput(&printed)
 		reached := errors.New("the store is opened")
 		x.opens = func(_ context.Context, r *act.Request) (*act.Desk, func(*error), error) {
 			done = r

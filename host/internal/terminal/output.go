@@ -1,4 +1,4 @@
-package operator
+package terminal
 
 import (
 	"bufio"
@@ -12,16 +12,22 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 )
 
-// output is the standard output. Write errors are kept for flush.
-type output struct {
-	to       io.Writer // what w writes to
-	terminal bool      // it is one
+// An Output is the standard output. Write errors are kept for Flush.
+type Output struct {
+	To       io.Writer // what is written to in the end
+	Terminal bool      // it is one
 
 	mu sync.Mutex
 	w  *bufio.Writer
 }
 
-func (o *output) flush() error {
+// NewOutput returns the output to a writer.
+func NewOutput(w io.Writer) *Output {
+	return &Output{To: w, Terminal: isTerminal(w), w: bufio.NewWriter(w)}
+}
+
+// Flush writes what was kept back, and returns the first error of writing.
+func (o *Output) Flush() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.w.Flush(); err != nil {
@@ -31,21 +37,21 @@ func (o *output) flush() error {
 }
 
 // Write implements io.Writer, for text of this program's own.
-func (o *output) Write(p []byte) (int, error) {
+func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.w.Write(p)
 }
 
 // printf prints for people. Text from a message or document must be clean.
-func (o *output) printf(format string, args ...any) {
+func (o *Output) printf(format string, args ...any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _ = fmt.Fprintf(o.w, format, args...) // flush reports it
 }
 
 // table prints rows in columns; it cleans the cells.
-func (o *output) table(head []string, rows [][]string) {
+func (o *Output) table(head []string, rows [][]string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	t := tabwriter.NewWriter(o.w, 0, 0, 2, ' ', 0)
@@ -65,7 +71,7 @@ func (o *output) table(head []string, rows [][]string) {
 }
 
 // line prints a JSON line at once, so that its reader knows what is done even if the program is killed.
-func (o *output) line(v any) error {
+func (o *Output) line(v any) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -73,5 +79,5 @@ func (o *output) line(v any) error {
 		return err
 	}
 	o.printf("%s\n", boot.CleanJSON(bytes.TrimSpace(b.Bytes())))
-	return o.flush()
+	return o.Flush()
 }

@@ -1,4 +1,4 @@
-package operator
+package terminal
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 )
 
-// text tells people: tables, things and sentences. Nothing in them can move the cursor.
-type text struct {
-	out     *output
+// A Text tells people: tables, things and sentences. Nothing in them can move the cursor.
+type Text struct {
+	out     *Output
 	notes   io.Writer // where notes and progress go
 	command string    // as people type it
 
@@ -25,7 +25,14 @@ type text struct {
 	told bool // something stands in the output
 }
 
-func (t *text) Table(none string, head []string) error {
+// NewText returns what tells people on an output. notes is where notes and progress go. command is the program as people
+// type it.
+func NewText(out *Output, notes io.Writer, command string) *Text {
+	return &Text{out: out, notes: notes, command: command}
+}
+
+// Table implements act.Sink.
+func (t *Text) Table(none string, head []string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.finish()
@@ -33,7 +40,8 @@ func (t *text) Table(none string, head []string) error {
 	return nil
 }
 
-func (t *text) Row(_ any, cells []any) error {
+// Row implements act.Sink.
+func (t *Text) Row(_ any, cells []any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	row := make([]string, len(cells))
@@ -45,7 +53,7 @@ func (t *text) Row(_ any, cells []any) error {
 }
 
 // finish prints the table that was begun, if there is one.
-func (t *text) finish() {
+func (t *Text) finish() {
 	switch {
 	case len(t.rows) > 0:
 		t.gap()
@@ -58,14 +66,15 @@ func (t *text) finish() {
 }
 
 // gap keeps two tables or things apart.
-func (t *text) gap() {
+func (t *Text) gap() {
 	if t.told {
 		t.out.printf("\n")
 	}
 	t.told = true
 }
 
-func (t *text) Thing(_ any, parts []act.Part, body string) error {
+// Thing implements act.Sink.
+func (t *Text) Thing(_ any, parts []act.Part, body string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.finish()
@@ -94,7 +103,8 @@ func clean(body string) string {
 	return boot.CleanJSON(b.Bytes())
 }
 
-func (t *text) Say(_ any, words string) error {
+// Say implements act.Sink.
+func (t *Text) Say(_ any, words string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if words == "" {
@@ -106,51 +116,60 @@ func (t *text) Say(_ any, words string) error {
 	return nil
 }
 
-func (t *text) Note(words string) error {
+// Note implements act.Sink.
+func (t *Text) Note(words string) error {
 	_, err := fmt.Fprintf(t.notes, "Note: %s\n", boot.CleanLines(boot.AsTyped(errors.New(words), t.command).Error()))
 	return err
 }
 
-func (t *text) Begin(what string, total int) act.Progress {
+// Begin implements act.Sink.
+func (t *Text) Begin(what string, total int) act.Progress {
 	return newProgress(t.notes, what, total)
 }
 
-func (t *text) Draw(object any, draw func(width int, clean func(string) string) string) error {
-	width, _ := sizeOf(t.out.to)
+// Draw implements act.Sink.
+func (t *Text) Draw(object any, draw func(width int, clean func(string) string) string) error {
+	width, _ := sizeOf(t.out.To)
 	return t.Thing(object, nil, draw(width, boot.Clean))
 }
 
-func (t *text) End() error {
+// End implements act.Sink.
+func (t *Text) End() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.finish()
-	return t.out.flush()
+	return t.out.Flush()
 }
 
-// broken prints the rows of a table whose act has failed.
-func (t *text) broken() {
+// Broken prints the rows of a table whose act has failed.
+func (t *Text) Broken() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.none = ""
 	t.finish()
 }
 
-// lines tells programs: JSON lines, each at once, so that its reader knows what is done even if the program is killed.
-type lines struct{ *text }
+// Lines tell programs: JSON lines, each at once, so that its reader knows what is done even if the program is killed.
+type Lines struct{ *Text }
 
-func (l *lines) Table(string, []string) error { return nil }
+// Table implements act.Sink.
+func (l *Lines) Table(string, []string) error { return nil }
 
-func (l *lines) Row(object any, _ []any) error { return l.line(object) }
+// Row implements act.Sink.
+func (l *Lines) Row(object any, _ []any) error { return l.line(object) }
 
-func (l *lines) Thing(object any, _ []act.Part, _ string) error { return l.line(object) }
+// Thing implements act.Sink.
+func (l *Lines) Thing(object any, _ []act.Part, _ string) error { return l.line(object) }
 
-func (l *lines) Say(object any, _ string) error { return l.line(object) }
+// Say implements act.Sink.
+func (l *Lines) Say(object any, _ string) error { return l.line(object) }
 
-func (l *lines) Draw(object any, _ func(int, func(string) string) string) error {
+// Draw implements act.Sink.
+func (l *Lines) Draw(object any, _ func(int, func(string) string) string) error {
 	return l.line(object)
 }
 
-func (l *lines) line(object any) error {
+func (l *Lines) line(object any) error {
 	if object == nil {
 		return nil
 	}
