@@ -95,6 +95,8 @@ func named() map[string]string {
 		"process":      "all names begin with that of a plan, and the sample has none",
 		"coord/leader": "documents under a term are the caller's",
 		"ops/acts":     "it looks at what others have stored",
+
+		"ops/internal/applied": "it looks into the collection of a handler",
 	}
 }
 

@@ -1,7 +1,6 @@
 package acts
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/internal/applied"
+	"github.com/millrace-go/millrace/ops/internal/draft"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -71,11 +72,11 @@ func editPoison(ctx context.Context, c *act.Call, in *editInput) error {
 		ID: "chosen below", Source: old.Source, Kind: old.Kind, Subject: old.Subject, Time: time.Now(), Data: in.data,
 		Sequence: old.Sequence, Extensions: old.Extensions, // an event is still one of its source
 	}
-	body, err := complete(c, &e, []string{entry.Queue}, about)
+	body, err := draft.Complete(c, &e, []string{entry.Queue}, about)
 	if err != nil {
 		return act.UsageOf("data", "%w", err)
 	}
-	if sameJSON(body, old.Data) || sameJSON(e.Data, old.Data) {
+	if draft.Same(body, old.Data) || draft.Same(e.Data, old.Data) {
 		return act.Usage("the body is as it was; %s poison retry sends the message as it is", c.Command)
 	}
 	if !in.again {
@@ -92,7 +93,7 @@ func editPoison(ctx context.Context, c *act.Call, in *editInput) error {
 		e.Since = old.Born()
 	}
 	e.Follow(&old)
-	if err := sendTo(ctx, c, entry.Queue, e); err != nil {
+	if err := draft.Send(ctx, c.Channels, entry.Queue, e); err != nil {
 		return fmt.Errorf("%w. The edited message may have been sent; the old one is still in the poison queue. The same edit again is the same message", err)
 	}
 	result := Edited{ID: e.ID, Kind: e.Kind, Queue: entry.Queue, Edited: old.ID, Result: "sent", Halted: tellHalt(ctx, c, entry.Queue, old.ID, e.ID)}
@@ -122,13 +123,6 @@ func tellHalt(ctx context.Context, c *act.Call, queue, old, sent string) string 
 		c.Note("%s", h.untilReleased(c, "the edited message waits with the others"))
 	}
 	return h.key
-}
-
-// sameJSON reports that two bodies say the same.
-func sameJSON(a, b []byte) bool {
-	x, err := normalised(a)
-	y, fault := normalised(b)
-	return err == nil && fault == nil && bytes.Equal(x, y)
 }
 
 // toEdit returns the one entry that is meant, and its message with its body.
@@ -172,20 +166,20 @@ func toEdit(ctx context.Context, c *act.Call, in *editInput) (m poison.Entry, ol
 
 // mayEdit refuses to edit a message that was applied, or that may have been.
 func mayEdit(ctx context.Context, c *act.Call, entry poison.Entry, old *channel.Envelope) error {
-	switch v, err := wasApplied(ctx, c, entry, old); {
+	switch v, err := applied.Was(ctx, c.Desk, entry, old); {
 	case err != nil:
 		return err
-	case v.applied:
+	case v.Applied:
 		return fmt.Errorf("the old message has had its effect: %s. The edited one would have another. --again sends it all the same; "+
-			"%s poison discard removes the old one", v.why, c.Command)
+			"%s poison discard removes the old one", v.Why, c.Command)
 	case len(entry.Emitted) > 0: // the program has given up the message
 		return fmt.Errorf("the program has compensated for the old message, by %s. If the edited one is right all the same, add --again",
 			strings.Join(entry.Emitted, ", "))
-	case !v.known && isOld(old):
+	case !v.Known && isOld(old):
 		return fmt.Errorf("the old message counts from more than 30 days ago, and so would the edited one: it may come back as too old to judge (%s). "+
-			"If you know that the old one has not had its effect, send the new body as a new message, for a command with %s send, and discard the old one; --again edits it all the same", v.why, c.Command)
-	case !v.known:
-		return fmt.Errorf("nobody can tell whether the old message has had its effect: %s. If you know that it has not, add --again", v.why)
+			"If you know that the old one has not had its effect, send the new body as a new message, for a command with %s send, and discard the old one; --again edits it all the same", v.Why, c.Command)
+	case !v.Known:
+		return fmt.Errorf("nobody can tell whether the old message has had its effect: %s. If you know that it has not, add --again", v.Why)
 	}
 	return nil
 }

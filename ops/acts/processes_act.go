@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/draft"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -263,11 +264,11 @@ func signalInstance(ctx context.Context, c *act.Call, in *instanceInput) error {
 			schema = about.Schema
 		}
 		if schema != nil {
-			err = checkBody(in.body, schema)
+			err = draft.Check(in.body, schema)
 		}
 		var body []byte
 		if err == nil {
-			body, err = normalised(in.body)
+			body, err = draft.Form(in.body)
 		}
 		if err != nil {
 			return process.Asked{}, act.UsageOf("body", "%w", err)

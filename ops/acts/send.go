@@ -1,9 +1,7 @@
 package acts
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,11 +9,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/handlers"
-	"github.com/millrace-go/millrace/internal/handling/usercode"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/internal/draft"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -98,7 +95,7 @@ func send(ctx context.Context, c *act.Call, in *sendInput) error {
 	}
 	now := time.Now()
 	e := channel.Envelope{ID: in.id, Source: act.Source, Kind: about.Kind, Time: now, Data: in.body}
-	if _, err := complete(c, &e, about.Queues, about); err != nil {
+	if _, err := draft.Complete(c, &e, about.Queues, about); err != nil {
 		return act.UsageOf("body", "%w", err)
 	}
 	tellUncoded(c, in, about)
@@ -122,7 +119,7 @@ func send(ctx context.Context, c *act.Call, in *sendInput) error {
 		c.Note("its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another --id sends it as a new message.")
 	}
 	for _, q := range about.Queues { // a command has one
-		if err := sendTo(ctx, c, q, e); err != nil {
+		if err := draft.Send(ctx, c.Channels, q, e); err != nil {
 			if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrTooLarge) {
 				return err
 			}
@@ -134,7 +131,7 @@ func send(ctx context.Context, c *act.Call, in *sendInput) error {
 
 // tellUncoded says what this binary can't do for a command, because it lacks the code of its handler.
 func tellUncoded(c *act.Call, in *sendInput, about *catalog.Kind) {
-	if slices.ContainsFunc(about.Queues, func(q string) bool { return handles(c.Desk, q, about.Kind) }) {
+	if slices.ContainsFunc(about.Queues, func(q string) bool { return draft.Handles(c.Desk, q, about.Kind) }) {
 		return
 	}
 	if about.ChoosesID && in.id == "" {
@@ -143,92 +140,4 @@ func tellUncoded(c *act.Call, in *sendInput, about *catalog.Kind) {
 	if about.Checks {
 		c.Note("its Check runs in the worker, not here. A message that it refuses goes to the poison queue.")
 	}
-}
-
-// sendTo sends a message to a queue, whatever the routes of this binary say.
-func sendTo(ctx context.Context, c *act.Call, queue string, e channel.Envelope) error {
-	packed, err := c.Channels.Outbox().PackFor(ctx, queue, e)
-	if err != nil {
-		return err
-	}
-	return c.Channels.Outbox().SendPacked(ctx, packed)
-}
-
-// complete checks the body of a message that a person has written, and gives it the form that every body has. If this
-// binary has the code that handles it in one of the queues, the message is decoded and checked, too, and chooses the ID
-// and the subject that it hasn't got yet. form is the body in that form, without what the program's type makes of it.
-func complete(c *act.Call, e *channel.Envelope, queues []string, about *catalog.Kind) (form []byte, err error) {
-	if len(about.Schema) == 0 {
-		c.Note("no schema of %s is published, so the JSON is not held against one.", e.Kind)
-	}
-	if err := checkBody(e.Data, about.Schema); err != nil {
-		return nil, err
-	}
-	if form, err = normalised(e.Data); err != nil {
-		return nil, err
-	}
-	e.Data = form
-	for _, q := range queues {
-		if !handles(c.Desk, q, e.Kind) {
-			continue
-		}
-		return form, usercode.Contain(func() error {
-			trial := *e
-			d, err := c.Registry.Inside().Handlers.Resolve(q, &trial) // which runs the message's Check
-			if refused := (*handlers.PoisonError)(nil); errors.As(err, &refused) {
-				return refused.Err
-			}
-			if err != nil {
-				return err
-			}
-			return choose(e, d.Message)
-		})
-	}
-	return form, nil
-}
-
-// handles reports that this binary has the code that handles a kind from a queue.
-func handles(d *act.Desk, queue string, kind channel.Kind) bool {
-	return slices.ContainsFunc(d.Handled, func(h wire.Handled) bool { return h.Queue == queue && h.Kind == kind })
-}
-
-// choose takes a message's own body, ID and subject. It calls the user's code.
-func choose(e *channel.Envelope, message any) error {
-	if m, ok := message.(channel.Message); ok && m.Kind() == e.Kind { // otherwise it is of an older kind
-		data, err := wire.EncodeBody(m)
-		if err != nil {
-			return err
-		}
-		e.Data = data
-	}
-	if x, ok := message.(channel.Identified); ok && e.ID == "" {
-		e.ID = x.MessageID()
-	}
-	if x, ok := message.(channel.Subjected); ok {
-		e.Subject = x.Subject()
-	}
-	return nil
-}
-
-// normalised gives a body one form, whatever the order of its members: its bytes decide whether two messages with one
-// ID are the same, and the ID of an edited message follows from them.
-func normalised(body []byte) ([]byte, error) {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	var sorted bytes.Buffer
-	enc := json.NewEncoder(&sorted)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	e := channel.Envelope{ID: "body", Source: act.Source, Kind: "millrace.body", Data: bytes.TrimSpace(sorted.Bytes())}
-	raw, err := e.Encode() // and back: that is the form in which every body arrives
-	if err == nil {
-		e, err = wire.Decode(raw)
-	}
-	return e.Data, err
 }

@@ -33,6 +33,9 @@ const (
 	failed    = "failed"
 )
 
+// atOnce is how many entries are in progress together.
+const atOnce = 16
+
 // A settleInput is what retry and discard take.
 type settleInput struct {
 	selection
@@ -152,7 +155,7 @@ func (s settling) each(ctx context.Context, c *act.Call, entries []entry) (done 
 	results := map[string]int{}
 	var faults []string
 	g, running := errgroup.WithContext(ctx)
-	g.SetLimit(look.AtOnce)
+	g.SetLimit(atOnce)
 	for _, e := range entries {
 		if running.Err() != nil {
 			break

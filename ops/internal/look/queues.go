@@ -17,8 +17,8 @@ import (
 	"github.com/millrace-go/millrace/storage/lanes"
 )
 
-// AtOnce is how many queues, messages and so on are in progress together.
-const AtOnce = 16
+// atOnce is how many queues are counted together.
+const atOnce = 16
 
 // mostUnseen bounds how many queues of the store are looked at that nobody has published: each costs requests.
 const mostUnseen = 200
@@ -112,7 +112,7 @@ func unseen(ctx context.Context, d *act.Desk, names []string) ([]string, error) 
 func Stats(ctx context.Context, d *act.Desk, names []string) ([]storage.Stats, error) {
 	stats := make([]storage.Stats, len(names))
 	g, asking := errgroup.WithContext(ctx)
-	g.SetLimit(AtOnce)
+	g.SetLimit(atOnce)
 	for i, name := range names {
 		if storage.CheckName(name) != nil { // a blob that no worker has written
 			stats[i] = storage.Stats{Ready: -1, InFlight: -1, Delayed: -1, Oldest: -1}

@@ -1,4 +1,4 @@
-package acts
+package draft
 
 import (
 	"reflect"
@@ -51,7 +51,7 @@ func TestFaultsHavePlaces(t *testing.T) {
 		`null`:                                                             `want a JSON object`,
 	} {
 		got := ""
-		if err := checkBody([]byte(body), schema); err != nil {
+		if err := Check([]byte(body), schema); err != nil {
 			got = err.Error()
 		}
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
@@ -77,7 +77,7 @@ func TestSchemasAreNotTrusted(t *testing.T) {
 		`{"properties":{"a":{"const":"b"}}}`:  "a: ",
 		`{"$schema":"https://example.org/x"}`: "refers to",
 	} {
-		err := checkBody([]byte(`{"a":1}`), []byte(schema))
+		err := Check([]byte(`{"a":1}`), []byte(schema))
 		if want == "" && schema != `{"$ref":"#"}` && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", schema, err, want)
 		}

@@ -1,4 +1,9 @@
-package acts
+// Package applied tells whether a message has had its effect, by what its handler leaves in the store. Somebody who
+// wants to send another message in place of it must know that, or both have their effect.
+//
+// An answer that is not certain says why. A record may be deleted after 30 days, a reaction may leave none, and a binary
+// without the program's code may not know the document of a message.
+package applied
 
 import (
 	"context"
@@ -11,50 +16,51 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/handling/once"
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
 )
 
-// mostSearched is how many documents of a collection are searched for a message whose document is not known.
-const mostSearched = 1000
+const (
+	mostSearched = 1000 // documents of a collection, for a message whose document is not known
+	atOnce       = 16   // documents that are read together
+)
 
-// A verdict says whether a message has had its effect.
-type verdict struct {
-	applied bool
-	known   bool // whether that is certain
-	why     string
+// A Verdict says whether a message has had its effect.
+type Verdict struct {
+	Applied bool
+	Known   bool // whether that is certain
+	Why     string
 }
 
-func unclear(format string, args ...any) verdict { return verdict{why: fmt.Sprintf(format, args...)} }
+func unclear(format string, args ...any) Verdict { return Verdict{Why: fmt.Sprintf(format, args...)} }
 
-// wasApplied asks the record of the message's handler.
+// Was asks the record of the handler of a message. entry is where the message lies.
 //
 //   - A collection records each message in its document. This binary's code knows the document. Without it, the
 //     document of the message's subject is looked at, and then all others, if there are few.
 //     A collection may keep no record of some messages.
 //   - ReactOnce notes each message.
 //   - Any other reaction leaves nothing.
-func wasApplied(ctx context.Context, c *act.Call, entry poison.Entry, e *channel.Envelope) (verdict, error) {
+func Was(ctx context.Context, desk *act.Desk, entry poison.Entry, e *channel.Envelope) (Verdict, error) {
 	if entry.Reason == handlers.ReasonContentDiffers {
-		return verdict{applied: true, known: true, why: "another message with this ID and other content was applied"}, nil
+		return Verdict{Applied: true, Known: true, Why: "another message with this ID and other content was applied"}, nil
 	}
-	h, ok := c.Known.Handler(entry.Queue, e.Kind)
+	h, ok := desk.Known.Handler(entry.Queue, e.Kind)
 	switch {
 	case !ok:
 		return unclear("no program says how it handles %s from queue %s", e.Kind, entry.Queue), nil
 	case h.Once:
-		return wasNoted(ctx, c.Store, entry.Queue, e)
+		return wasNoted(ctx, desk.Store, entry.Queue, e)
 	case h.Collection == "":
 		return unclear("%s is a reaction that leaves no record", h.Name), nil
 	}
-	r := &recordSearch{store: c.Store, collection: h.Collection, group: h.Group, e: e}
-	for _, own := range c.Handled {
+	r := &recordSearch{store: desk.Store, collection: h.Collection, group: h.Group, e: e}
+	for _, own := range desk.Handled {
 		if own.Queue == entry.Queue && own.Kind == e.Kind && own.Key != nil && e.Data != nil {
 			key, concerned, err := own.Key(e)
 			if err != nil || !concerned { // it never got as far as its document, or no document is for it
-				return verdict{known: true}, nil
+				return Verdict{Known: true}, nil
 			}
 			if own.Unrecorded(e) {
 				return unclear("%s keeps no record of it, because its documents tell repeats by themselves", h.Name), nil
@@ -63,7 +69,7 @@ func wasApplied(ctx context.Context, c *act.Call, entry poison.Entry, e *channel
 		}
 	}
 	if e.Subject != "" {
-		if v, err := r.in(ctx, e.Subject); v.applied || err != nil {
+		if v, err := r.in(ctx, e.Subject); v.Applied || err != nil {
 			return v, err
 		}
 	}
@@ -71,19 +77,19 @@ func wasApplied(ctx context.Context, c *act.Call, entry poison.Entry, e *channel
 }
 
 // wasNoted asks for the note of ReactOnce.
-func wasNoted(ctx context.Context, s *storage.Store, group string, e *channel.Envelope) (verdict, error) {
+func wasNoted(ctx context.Context, s *storage.Store, group string, e *channel.Envelope) (Verdict, error) {
 	begun, done, err := once.Noted(ctx, s, group, e)
 	switch {
 	case errors.Is(err, values.ErrTooOld):
 		return unclear("its note may be deleted, because the message is more than 30 days old"), nil
 	case err != nil:
-		return verdict{}, err
+		return Verdict{}, err
 	case done:
-		return verdict{applied: true, known: true, why: "its reaction in queue " + group + " is noted as done"}, nil
+		return Verdict{Applied: true, Known: true, Why: "its reaction in queue " + group + " is noted as done"}, nil
 	case begun:
 		return unclear("its reaction in queue %s has begun, and may have had its effect", group), nil
 	}
-	return verdict{known: true}, nil
+	return Verdict{Known: true}, nil
 }
 
 // A recordSearch looks for a message in the replay records of a collection.
@@ -94,35 +100,35 @@ type recordSearch struct {
 }
 
 // in looks into one document.
-func (r *recordSearch) in(ctx context.Context, key string) (verdict, error) {
+func (r *recordSearch) in(ctx context.Context, key string) (Verdict, error) {
 	if storage.CheckKey(key) != nil {
-		return verdict{known: true}, nil // there can't be such a document
+		return Verdict{Known: true}, nil // there can't be such a document
 	}
 	switch applied, err := values.Applied(ctx, r.store, r.collection, key, r.group, r.e); {
 	case errors.Is(err, values.ErrTooOld):
 		return unclear("its record may be deleted, because the message is more than 30 days old"), nil
 	case err != nil:
-		return verdict{}, err
+		return Verdict{}, err
 	case applied:
-		return verdict{applied: true, known: true, why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}, nil
+		return Verdict{Applied: true, Known: true, Why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}, nil
 	}
-	return verdict{known: true}, nil
+	return Verdict{Known: true}, nil
 }
 
 // everywhere looks into all documents, if there are not too many.
-func (r *recordSearch) everywhere(ctx context.Context) (verdict, error) {
+func (r *recordSearch) everywhere(ctx context.Context) (Verdict, error) {
 	var keys []string
 	for info, err := range r.store.Blobs(r.collection).List(ctx, "") {
 		if err != nil {
-			return verdict{}, err
+			return Verdict{}, err
 		}
 		if keys = append(keys, info.Key); len(keys) > mostSearched {
 			return unclear("this binary does not know its document in %s, which has too many to search; the program's own binary knows it", r.collection), nil
 		}
 	}
-	verdicts := make([]verdict, len(keys))
+	verdicts := make([]Verdict, len(keys))
 	g, searching := errgroup.WithContext(ctx)
-	g.SetLimit(look.AtOnce)
+	g.SetLimit(atOnce)
 	for i, key := range keys {
 		g.Go(func() (err error) {
 			verdicts[i], err = r.in(searching, key)
@@ -130,14 +136,14 @@ func (r *recordSearch) everywhere(ctx context.Context) (verdict, error) {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return verdict{}, err
+		return Verdict{}, err
 	}
-	sum := verdict{known: true}
+	sum := Verdict{Known: true}
 	for _, v := range verdicts {
-		if v.applied {
+		if v.Applied {
 			return v, nil
 		}
-		if !v.known {
+		if !v.Known {
 			sum = v
 		}
 	}
