@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/applied"
 	"github.com/millrace-go/millrace/ops/internal/draft"
+	"github.com/millrace-go/millrace/ops/internal/poisoned"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -84,7 +85,7 @@ func editPoison(ctx context.Context, c *act.Call, in *editInput) error {
 			return err
 		}
 	}
-	if isOld(&old) {
+	if applied.MayBeForgotten(&old) {
 		c.Note("the old message counts from more than 30 days ago, and so does the edited one. If it comes back as too old to judge, send it as a new message.")
 	}
 	e.Data = body // the same for every binary: the program's own form of it is known only to the program's binary
@@ -113,28 +114,28 @@ func editPoison(ctx context.Context, c *act.Call, in *editInput) error {
 
 // tellHalt says that a key stays halted by the message in whose place another one is sent. It returns the key, if any.
 func tellHalt(ctx context.Context, c *act.Call, queue, old, sent string) string {
-	h := haltsOf(ctx, c, queue)[old]
+	h := poisoned.HaltsOf(ctx, c, queue)[old]
 	switch {
 	case h == nil:
 		return ""
-	case h.ordered:
-		c.Note("%s", h.untilDone(c, sent))
+	case h.Ordered:
+		c.Note("%s", h.UntilDone(c.Command, sent))
 	default:
-		c.Note("%s", h.untilReleased(c, "the edited message waits with the others"))
+		c.Note("%s", h.UntilReleased(c.Command, "the edited message waits with the others"))
 	}
-	return h.key
+	return h.Key
 }
 
 // toEdit returns the one entry that is meant, and its message with its body.
 func toEdit(ctx context.Context, c *act.Call, in *editInput) (m poison.Entry, old channel.Envelope, err error) {
-	in.ids, in.aliased = []string{in.id}, true
-	p, err := pick(ctx, c, &in.selection)
-	if err == nil && len(p.entries) == 0 {
-		err = p.missing
+	in.IDs, in.Aliased = []string{in.id}, true
+	p, err := in.Pick(ctx, c)
+	if err == nil && len(p.Entries) == 0 {
+		err = p.Missing
 	}
-	if err == nil && len(p.entries) > 1 {
+	if err == nil && len(p.Entries) > 1 {
 		var keys []string
-		for _, e := range p.entries {
+		for _, e := range p.Entries {
 			keys = append(keys, e.Queue+" "+e.Key)
 		}
 		err = act.Usage("%s stands for several messages; name one by its key, with --queue if need be: %s", storage.Quote(in.id), strings.Join(keys, ", "))
@@ -142,8 +143,8 @@ func toEdit(ctx context.Context, c *act.Call, in *editInput) (m poison.Entry, ol
 	if err != nil {
 		return m, old, err
 	}
-	queue := p.entries[0].Queue
-	m, err = poison.At(c.Channels, queue).Get(ctx, p.entries[0].Key)
+	queue := p.Entries[0].Queue
+	m, err = poison.At(c.Channels, queue).Get(ctx, p.Entries[0].Key)
 	if errors.Is(err, storage.ErrNotFound) {
 		return m, old, act.Nothing("message %s was removed by somebody else", storage.Quote(in.id))
 	}
@@ -175,7 +176,7 @@ func mayEdit(ctx context.Context, c *act.Call, entry poison.Entry, old *channel.
 	case len(entry.Emitted) > 0: // the program has given up the message
 		return fmt.Errorf("the program has compensated for the old message, by %s. If the edited one is right all the same, add --again",
 			strings.Join(entry.Emitted, ", "))
-	case !v.Known && isOld(old):
+	case !v.Known && applied.MayBeForgotten(old):
 		return fmt.Errorf("the old message counts from more than 30 days ago, and so would the edited one: it may come back as too old to judge (%s). "+
 			"If you know that the old one has not had its effect, send the new body as a new message, for a command with %s send, and discard the old one; --again edits it all the same", v.Why, c.Command)
 	case !v.Known:

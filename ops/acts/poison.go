@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,14 +14,10 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/ops/internal/poisoned"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
-
-// remembered is how long replay records and notes of ReactOnce know messages that have left their windows. It is the
-// default of values.Config.Retention.
-const remembered = 30 * 24 * time.Hour
 
 // A Poisoned is a message in a poison queue without its body and the text of its failure, because both may be personal.
 type Poisoned struct {
@@ -53,25 +46,21 @@ type PoisonedMessage struct {
 	Uncompensated string   `json:"uncompensated,omitempty"` // why there is no compensation
 }
 
-// A selection is what acts on poison queues take: a message must fit all of it.
-type selection struct {
-	queue, kind, reason string
-	ids                 []string
-	aliased             bool // an ID may be what the program knows messages by
-}
+// A selection selects messages of the poison queues.
+type selection struct{ poisoned.Selection }
 
 func (in *selection) queueField() act.Field {
-	return act.Text(&in.queue, "queue", "only messages of this `QUEUE`").From(queueNames)
+	return act.Text(&in.Queue, "queue", "only messages of this `QUEUE`").From(queueNames)
 }
 
 func (in *selection) fields() []act.Field {
-	reason := act.Text(&in.reason, "reason", "only messages with this `REASON`, as poison list --json prints it")
+	reason := act.Text(&in.Reason, "reason", "only messages with this `REASON`, as poison list --json prints it")
 	reason.Plain = []string{handlers.ReasonUndecodable, handlers.ReasonRefused, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonHangs, handlers.ReasonDeliveries,
 		handlers.ReasonContentDiffers, handlers.ReasonTooOld, handlers.ReasonDataLost, handlers.ReasonBadKey, handlers.ReasonOutcomeUnknown, poison.ReasonUnreadable}
 	return []act.Field{
 		in.queueField(),
-		act.Texts(&in.ids, "id", "only the message of this `ID`, or the entry of this key; may be given several times"),
-		act.Text(&in.kind, "kind", "only messages of this `KIND`").From(func(_ context.Context, d *act.Desk) []string { return d.Known.Kinds() }),
+		act.Texts(&in.IDs, "id", "only the message of this `ID`, or the entry of this key; may be given several times"),
+		act.Text(&in.Kind, "kind", "only messages of this `KIND`").From(func(_ context.Context, d *act.Desk) []string { return d.Known.Kinds() }),
 		reason,
 	}
 }
@@ -86,197 +75,31 @@ func poisonActs() []*act.Act {
 			More: "ID is that of a message, the key of an entry, or what the program's own binary knows messages by. It shows the error and the " +
 				"whole body, which may be personal.",
 		}, func(in *selection) []act.Field {
-			in.aliased = true
-			return []act.Field{act.Texts(&in.ids, "id", "the messages").At("ID"), in.queueField()}
+			in.Aliased = true
+			return []act.Field{act.Texts(&in.IDs, "id", "the messages").At("ID"), in.queueField()}
 		}, showPoison),
 	}
 }
 
-// isOld reports that a message counts from a time so long ago that perhaps nothing remembers it any more.
-func isOld(e *channel.Envelope) bool {
-	born := e.Born()
-	return !born.IsZero() && time.Since(born) > remembered
-}
-
-func newPoisoned(m poison.Entry) Poisoned {
-	e, err := wire.Decode(m.Body)
-	if err != nil { // the message may not be decodable
-		e = channel.Envelope{ID: m.ID}
-	}
-	return Poisoned{m.Queue, m.Key, m.ID, m.Kind, m.Reason, m.Attempts, m.Deliveries, m.First, m.Last, m.Worker, isOld(&e)}
-}
-
-// An entry is a message in a poison queue that was read.
-type entry struct {
-	Poisoned
-	compensated bool // the program has sent messages in its place
-	etag        storage.ETag
-	halts       *halt // nil: none that is known
-}
-
-// name is what a person types for the entry.
-func (e entry) name() string {
-	if e.ID == "" {
-		return e.Key
-	}
-	return e.ID
-}
-
-// isKey matches the key of an entry that a worker has written. An entry that can't be decoded may have any key.
-var isKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
-
-// picked are the entries that are selected, the last failed first.
-type picked struct {
-	entries []entry
-	missing error // names the first ID that isn't there, or says that nothing matched
-}
-
-// pick reads the entries that are selected; without a selection, all entries.
-func pick(ctx context.Context, c *act.Call, in *selection) (p picked, err error) {
-	names, counts, err := look.Queues(ctx, c.Desk)
-	if err != nil {
-		return p, err
-	}
-	if in.queue != "" {
-		if !slices.Contains(names, in.queue) {
-			return p, act.UsageOf("queue", "unknown queue %s; want one of %s", storage.Quote(in.queue), strings.Join(names, ", "))
-		}
-		names = []string{in.queue}
-	}
-	total := 0
-	for _, q := range names {
-		total += int(counts[q])
-	}
-	reading := c.Begin("Reading", total)
-	defer reading.End()
-	kinds, reasons := map[string]bool{}, map[string]bool{}
-	found, taken := map[string]bool{}, map[string]bool{}
-	take := func(m poison.Entry, name string) {
-		found[name] = true
-		kinds[string(m.Kind)], reasons[m.Reason] = true, true
-		fits := (in.kind == "" || in.kind == string(m.Kind)) && (in.reason == "" || in.reason == m.Reason)
-		if fits && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
-			taken[m.Queue+"/"+m.Key] = true
-			p.entries = append(p.entries, entry{Poisoned: newPoisoned(m), compensated: len(m.Emitted) > 0, etag: m.ETag})
-		}
-	}
-	for _, q := range names {
-		if counts[q] == 0 {
-			continue
-		}
-		from := poison.At(c.Channels, q)
-		for _, id := range in.ids {
-			if err := findEntries(ctx, from, q, id, in.namesOf(c, id), take); err != nil {
-				return p, err
-			}
-		}
-		if len(in.ids) > 0 {
-			continue
-		}
-		for m, err := range from.List(ctx) {
-			if err != nil {
-				return p, err
-			}
-			take(m, "")
-			reading.Add(1)
-		}
-	}
-	slices.SortFunc(p.entries, func(a, b entry) int {
-		if n := b.Last.Compare(a.Last); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Queue+"/"+a.Key, b.Queue+"/"+b.Key)
-	})
-	p.missing = in.missing(p, found, kinds, reasons)
-	return p, nil
-}
-
-// namesOf are the IDs that an ID stands for.
-func (in *selection) namesOf(c *act.Call, id string) []string {
-	if in.aliased && c.Alias != nil {
-		return append([]string{id}, c.Alias(id)...)
-	}
-	return []string{id}
-}
-
-// findEntries takes the entries of a queue that are meant by an ID: those of the messages with one of some names, or
-// the one of this key.
-func findEntries(ctx context.Context, from *poison.Queue, queue, id string, names []string, take func(m poison.Entry, name string)) error {
-	isID := false
-	for _, name := range names {
-		for m, err := range from.Find(ctx, name) {
-			if err != nil {
-				return err
-			}
-			take(m, id)
-			isID = true
-		}
-	}
-	if isID && !isKey.MatchString(id) || storage.CheckKey(queue+"/"+id) != nil {
-		return nil
-	}
-	m, err := from.Get(ctx, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return nil
-	}
-	if err == nil {
-		take(m, id)
-	}
-	return err
-}
-
-// missing returns an error for an ID that isn't there, or if no entry has the kind and reason.
-func (in *selection) missing(p picked, found, kinds, reasons map[string]bool) error {
-	where := "the poison queues"
-	if in.queue != "" {
-		where = "the poison queue of " + in.queue
-	}
-	for _, id := range in.ids {
-		if !found[id] {
-			return act.Nothing("no message %s in %s", storage.Quote(id), where)
-		}
-	}
-	switch {
-	case len(p.entries) > 0 || len(in.ids) == 0 && in.kind == "" && in.reason == "":
-		return nil
-	case len(reasons) == 0:
-		return act.Nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
-	case in.kind != "" && !kinds[in.kind]:
-		return act.Nothing("no message of kind %s in %s; kinds there: %s", storage.Quote(in.kind), where, listed(kinds))
-	case in.reason != "" && !reasons[in.reason]:
-		return act.Nothing("no message with reason %s in %s; reasons there: %s", storage.Quote(in.reason), where, listed(reasons))
-	}
-	return act.Nothing("no message in %s matches all conditions", where)
-}
-
-// listed joins words for an error.
-func listed(set map[string]bool) string {
-	words := slices.DeleteFunc(slices.Sorted(maps.Keys(set)), func(w string) bool { return w == "" })
-	for i, w := range words {
-		words[i] = storage.Quote(w)
-	}
-	const most = 20
-	if len(words) > most {
-		words = append(words[:most], "…")
-	}
-	return strings.Join(words, ", ")
+func newPoisoned(e poisoned.Entry) Poisoned {
+	return Poisoned{e.Queue, e.Key, e.ID, e.Kind, e.Reason, e.Attempts, e.Deliveries, e.First, e.Last, e.Worker, e.Old}
 }
 
 func listPoison(ctx context.Context, c *act.Call, in *selection) error {
-	p, err := pick(ctx, c, in)
+	p, err := in.Pick(ctx, c)
 	if err != nil {
 		return err
 	}
-	return cmp.Or(tellEntries(c, p.entries, func(e entry) any { return e.Poisoned }), p.missing)
+	return cmp.Or(tellEntries(c, p.Entries, func(e poisoned.Entry) any { return newPoisoned(e) }), p.Missing)
 }
 
 // tellEntries tells a table of entries. object is what programs read of one.
-func tellEntries(c *act.Call, entries []entry, object func(entry) any) error {
+func tellEntries(c *act.Call, entries []poisoned.Entry, object func(poisoned.Entry) any) error {
 	if err := c.Table("No messages.", "QUEUE", "ID", "KIND", "REASON", "ATTEMPTS", "FAILED"); err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := c.Row(object(e), e.Queue, e.name(), string(e.Kind), act.Short(e.Reason), e.Attempts, e.Last); err != nil {
+		if err := c.Row(object(e), e.Queue, e.Name(), string(e.Kind), act.Short(e.Reason), e.Attempts, e.Last); err != nil {
 			return err
 		}
 	}
@@ -284,11 +107,11 @@ func tellEntries(c *act.Call, entries []entry, object func(entry) any) error {
 }
 
 func showPoison(ctx context.Context, c *act.Call, in *selection) error {
-	p, err := pick(ctx, c, in)
+	p, err := in.Pick(ctx, c)
 	if err != nil {
 		return err
 	}
-	for _, e := range p.entries {
+	for _, e := range p.Entries {
 		m, err := poison.At(c.Channels, e.Queue).Get(ctx, e.Key)
 		if errors.Is(err, storage.ErrNotFound) {
 			continue // the entry is gone meanwhile
@@ -304,12 +127,12 @@ func showPoison(ctx context.Context, c *act.Call, in *selection) error {
 			return err
 		}
 	}
-	return p.missing
+	return p.Missing
 }
 
 // newPoisonedMessage also loads a body that lies beside its message, and says so if that is gone.
 func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (PoisonedMessage, error) {
-	s := PoisonedMessage{Poisoned: newPoisoned(m), Error: m.Error, Emitted: m.Emitted, Uncompensated: m.Uncompensated, Message: m.Body}
+	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: m.Error, Emitted: m.Emitted, Uncompensated: m.Uncompensated, Message: m.Body}
 	if !json.Valid(m.Body) {
 		s.Message, s.Raw = nil, m.Body
 		return s, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/internal/applied"
 	"github.com/millrace-go/millrace/ops/internal/draft"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -115,7 +116,7 @@ func send(ctx context.Context, c *act.Call, in *sendInput) error {
 	if err := wire.CheckID(e.ID); err != nil {
 		return act.Usage("%w", err)
 	}
-	if isOld(&e) {
+	if applied.MayBeForgotten(&e) {
 		c.Note("its ID is more than 30 days old. If it is too old to tell whether it was applied, it goes to the poison queue. Another --id sends it as a new message.")
 	}
 	for _, q := range about.Queues { // a command has one

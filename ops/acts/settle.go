@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/ops/internal/poisoned"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -48,12 +49,12 @@ func (in *settleInput) fields() []act.Field {
 
 // Check implements the check of an input. It refuses a call without a selection.
 func (in *settleInput) Check() error {
-	some := len(in.ids) > 0 || in.kind != "" || in.reason != ""
+	some := len(in.IDs) > 0 || in.Kind != "" || in.Reason != ""
 	switch {
 	case some && in.all:
 		return act.Usage("want either --all, or some of --id, --kind and --reason")
-	case !some && !in.all && in.queue != "":
-		return act.Usage("no messages of queue %s are selected: add --id, --kind, --reason or --all", storage.Quote(in.queue))
+	case !some && !in.all && in.Queue != "":
+		return act.Usage("no messages of queue %s are selected: add --id, --kind, --reason or --all", storage.Quote(in.Queue))
 	case !some && !in.all:
 		return act.Usage("no messages are selected: add --id, --kind, --reason or --all. poison list shows the messages")
 	}
@@ -68,18 +69,20 @@ func settleActs() []*act.Act {
 				"takes it once; any other reaction runs again. A key that the message has halted goes on when it is done.",
 		}, (*settleInput).fields, settling{
 			does: "Sending back", did: "Sent back", would: "Would send back", result: sentBack, warn: warnOfRetry,
-			one:  func(ctx context.Context, from *poison.Queue, e entry) error { return from.Retry(ctx, e.Key) },
-			tell: func(c *act.Call, h halt) string { return h.untilDone(c, h.message) },
+			one:  func(ctx context.Context, from *poison.Queue, e poisoned.Entry) error { return from.Retry(ctx, e.Key) },
+			tell: func(command string, h poisoned.Halt) string { return h.UntilDone(command, h.Message) },
 		}.run),
 		act.New(act.Act{Noun: "poison", Verb: "discard", Role: act.Admin, Sure: act.Must, About: "delete messages from the poison queues for good",
 			More: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced " +
 				"after it was read stays. --yes or --dry-run is required, even if there is nothing to discard.",
 		}, (*settleInput).fields, settling{
-			does: "Discarding", did: "Discarded", would: "Would discard", result: discarded, warn: func(*act.Call, []entry) {},
-			one: func(ctx context.Context, from *poison.Queue, e entry) error {
-				return from.DiscardIf(ctx, e.Key, e.etag)
+			does: "Discarding", did: "Discarded", would: "Would discard", result: discarded, warn: func(*act.Call, []poisoned.Entry) {},
+			one: func(ctx context.Context, from *poison.Queue, e poisoned.Entry) error {
+				return from.DiscardIf(ctx, e.Key, e.ETag)
 			},
-			tell: func(c *act.Call, h halt) string { return h.untilReleased(c, "its other messages wait") },
+			tell: func(command string, h poisoned.Halt) string {
+				return h.UntilReleased(command, "its other messages wait")
+			},
 		}.run),
 	}
 }
@@ -88,45 +91,45 @@ func settleActs() []*act.Act {
 type settling struct {
 	does, did, would, result string
 
-	warn func(*act.Call, []entry)                          // says beforehand what it can't do
-	one  func(context.Context, *poison.Queue, entry) error // settles an entry
-	tell func(*act.Call, halt) string                      // says until when a key stays halted
+	warn func(*act.Call, []poisoned.Entry)                          // says beforehand what it can't do
+	one  func(context.Context, *poison.Queue, poisoned.Entry) error // settles an entry
+	tell func(command string, h poisoned.Halt) string               // says until when a key stays halted
 }
 
 // run settles the entries that are selected, or shows them in a dry run.
 func (s settling) run(ctx context.Context, c *act.Call, in *settleInput) error {
-	p, err := pick(ctx, c, &in.selection)
+	p, err := in.Pick(ctx, c)
 	if err != nil {
 		return err
 	}
-	s.warn(c, p.entries)
-	n, did := len(p.entries), s.would
+	s.warn(c, p.Entries)
+	n, did := len(p.Entries), s.would
 	if c.DryRun {
-		err = tellEntries(c, p.entries, func(e entry) any { return Settled{Poisoned: e.Poisoned, Result: selected} })
+		err = tellEntries(c, p.Entries, func(e poisoned.Entry) any { return Settled{Poisoned: newPoisoned(e), Result: selected} })
 	} else {
-		noteHalts(ctx, c, p.entries)
-		var halts []halt
-		n, halts, err = s.each(ctx, c, p.entries)
+		poisoned.NoteHalts(ctx, c, p.Entries)
+		var halts []poisoned.Halt
+		n, halts, err = s.each(ctx, c, p.Entries)
 		did = s.did
-		tellHalts(c, halts, s.tell)
+		poisoned.TellHalts(c, halts, s.tell)
 	}
-	if len(p.entries) > 0 || p.missing == nil {
+	if len(p.Entries) > 0 || p.Missing == nil {
 		err = errors.Join(err, c.Say(nil, "%s %s.", did, act.Count(n, "message")))
 	}
-	if err != nil && p.missing != nil {
-		return fmt.Errorf("%w\n%v", err, p.missing) // the first error decides the exit code
+	if err != nil && p.Missing != nil {
+		return fmt.Errorf("%w\n%v", err, p.Missing) // the first error decides the exit code
 	}
-	return errors.Join(err, p.missing)
+	return errors.Join(err, p.Missing)
 }
 
 // warnOfRetry says what a retry can't repair.
-func warnOfRetry(c *act.Call, entries []entry) {
+func warnOfRetry(c *act.Call, entries []poisoned.Entry) {
 	old, compensated, unrouted := 0, 0, map[string]bool{}
 	for _, e := range entries {
 		if e.Old {
 			old++
 		}
-		if e.compensated {
+		if len(e.Emitted) > 0 {
 			compensated++
 		}
 		if !look.Routed(c.Desk, e.Queue) {
@@ -148,7 +151,7 @@ func warnOfRetry(c *act.Call, entries []entry) {
 // each settles entries, some at a time, and returns how many came to the result well, and what they have halted. An
 // entry that fails doesn't stop the others. A store that can't be reached does, and so does the end of ctx; then the
 // entries in progress are still settled.
-func (s settling) each(ctx context.Context, c *act.Call, entries []entry) (done int, halts []halt, err error) {
+func (s settling) each(ctx context.Context, c *act.Call, entries []poisoned.Entry) (done int, halts []poisoned.Halt, err error) {
 	bar := c.Begin(s.does, len(entries))
 	defer bar.End()
 	var mu sync.Mutex
@@ -165,20 +168,20 @@ func (s settling) each(ctx context.Context, c *act.Call, entries []entry) (done 
 				return nil
 			}
 			err := s.one(context.WithoutCancel(ctx), poison.At(c.Channels, e.Queue), e)
-			line := Settled{Poisoned: e.Poisoned, Result: s.resultOf(err)}
+			line := Settled{Poisoned: newPoisoned(e), Result: s.resultOf(err)}
 			bar.Add(1)
 			mu.Lock()
 			defer mu.Unlock()
 			results[line.Result]++
-			if e.halts != nil {
-				line.Halted = e.halts.key
+			if e.Halt != nil {
+				line.Halted = e.Halt.Key
 				if line.Result == s.result {
-					halts = append(halts, *e.halts)
+					halts = append(halts, *e.Halt)
 				}
 			}
 			if err != nil && line.Result != gone {
 				line.Error = err.Error()
-				faults = append(faults, fmt.Sprintf("%s %s: %v", e.Queue, e.name(), err))
+				faults = append(faults, fmt.Sprintf("%s %s: %v", e.Queue, e.Name(), err))
 			}
 			if err := c.Say(line, ""); err != nil {
 				return err

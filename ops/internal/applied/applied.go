@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -148,4 +149,14 @@ func (r *recordSearch) everywhere(ctx context.Context) (Verdict, error) {
 		}
 	}
 	return sum, nil
+}
+
+// remembered is how long replay records and notes of ReactOnce know messages that have left their windows. It is the
+// default of values.Config.Retention.
+const remembered = 30 * 24 * time.Hour
+
+// MayBeForgotten reports that a message counts from a time so long ago that perhaps nothing remembers it any more.
+func MayBeForgotten(e *channel.Envelope) bool {
+	born := e.Born()
+	return !born.IsZero() && time.Since(born) > remembered
 }

@@ -1,0 +1,16 @@
+// Package poisoned knows which messages of the poison queues an operator means, and which keys they have halted. What
+// becomes of the messages is the business of acts.
+//
+//	picked, err := (&poisoned.Selection{Kind: "orders.place.v1"}).Pick(ctx, call)
+//
+// # Laws
+//
+//   - An entry that was picked has no content: its body and the text of its failure may be personal.
+//   - An ID that nothing has is an error of its own, beside the entries that were found.
+//   - A halt that can't be read keeps nobody from settling the entry. A note says so.
+//
+// # Files
+//
+//	pick.go   Selection and Entry
+//	halts.go  the keys
+package poisoned

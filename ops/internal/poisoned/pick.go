@@ -1,0 +1,190 @@
+package poisoned
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/wire"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/applied"
+	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/poison"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// A Selection says which entries are meant: those that fit all of it. The zero Selection means all entries.
+type Selection struct {
+	Queue, Kind, Reason string
+	IDs                 []string // of messages, or the keys of entries
+	Aliased             bool     // an ID may be what the program knows messages by
+}
+
+// An Entry is a message in a poison queue that was read, without its body and the text of its failure.
+type Entry struct {
+	poison.Entry
+	Old  bool  // it counts from a time so long ago that perhaps nothing remembers the message any more
+	Halt *Halt // the key that it has halted; nil: none that is known
+}
+
+// Of makes an Entry of what a poison queue has.
+func Of(m poison.Entry) Entry {
+	e, err := wire.Decode(m.Body)
+	if err != nil { // the message may not be decodable
+		e = channel.Envelope{ID: m.ID}
+	}
+	m.Body, m.Error = nil, ""
+	return Entry{Entry: m, Old: applied.MayBeForgotten(&e)}
+}
+
+// Name is what a person types for the entry.
+func (e Entry) Name() string {
+	if e.ID == "" {
+		return e.Key
+	}
+	return e.ID
+}
+
+// isKey matches the key of an entry that a worker has written. An entry that can't be decoded may have any key.
+var isKey = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// Picked are the entries that are selected, the last failed first.
+type Picked struct {
+	Entries []Entry
+	Missing error // names the first ID that isn't there, or says that nothing matched
+}
+
+// Pick reads the entries that are selected; without a selection, all entries.
+func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error) {
+	names, counts, err := look.Queues(ctx, c.Desk)
+	if err != nil {
+		return p, err
+	}
+	if in.Queue != "" {
+		if !slices.Contains(names, in.Queue) {
+			return p, act.UsageOf("queue", "unknown queue %s; want one of %s", storage.Quote(in.Queue), strings.Join(names, ", "))
+		}
+		names = []string{in.Queue}
+	}
+	total := 0
+	for _, q := range names {
+		total += int(counts[q])
+	}
+	reading := c.Begin("Reading", total)
+	defer reading.End()
+	kinds, reasons := map[string]bool{}, map[string]bool{}
+	found, taken := map[string]bool{}, map[string]bool{}
+	take := func(m poison.Entry, name string) {
+		found[name] = true
+		kinds[string(m.Kind)], reasons[m.Reason] = true, true
+		fits := (in.Kind == "" || in.Kind == string(m.Kind)) && (in.Reason == "" || in.Reason == m.Reason)
+		if fits && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
+			taken[m.Queue+"/"+m.Key] = true
+			p.Entries = append(p.Entries, Of(m))
+		}
+	}
+	for _, q := range names {
+		if counts[q] == 0 {
+			continue
+		}
+		from := poison.At(c.Channels, q)
+		for _, id := range in.IDs {
+			if err := findEntries(ctx, from, q, id, in.namesOf(c, id), take); err != nil {
+				return p, err
+			}
+		}
+		if len(in.IDs) > 0 {
+			continue
+		}
+		for m, err := range from.List(ctx) {
+			if err != nil {
+				return p, err
+			}
+			take(m, "")
+			reading.Add(1)
+		}
+	}
+	slices.SortFunc(p.Entries, func(a, b Entry) int {
+		if n := b.Last.Compare(a.Last); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Queue+"/"+a.Key, b.Queue+"/"+b.Key)
+	})
+	p.Missing = in.missing(p, found, kinds, reasons)
+	return p, nil
+}
+
+// namesOf are the IDs that an ID stands for.
+func (in *Selection) namesOf(c *act.Call, id string) []string {
+	if in.Aliased && c.Alias != nil {
+		return append([]string{id}, c.Alias(id)...)
+	}
+	return []string{id}
+}
+
+// findEntries takes the entries of a queue that are meant by an ID: those of the messages with one of some names, or
+// the one of this key.
+func findEntries(ctx context.Context, from *poison.Queue, queue, id string, names []string, take func(m poison.Entry, name string)) error {
+	isID := false
+	for _, name := range names {
+		for m, err := range from.Find(ctx, name) {
+			if err != nil {
+				return err
+			}
+			take(m, id)
+			isID = true
+		}
+	}
+	if isID && !isKey.MatchString(id) || storage.CheckKey(queue+"/"+id) != nil {
+		return nil
+	}
+	m, err := from.Get(ctx, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return nil
+	}
+	if err == nil {
+		take(m, id)
+	}
+	return err
+}
+
+// missing returns an error for an ID that isn't there, or if no entry has the kind and reason.
+func (in *Selection) missing(p Picked, found, kinds, reasons map[string]bool) error {
+	where := "the poison queues"
+	if in.Queue != "" {
+		where = "the poison queue of " + in.Queue
+	}
+	for _, id := range in.IDs {
+		if !found[id] {
+			return act.Nothing("no message %s in %s", storage.Quote(id), where)
+		}
+	}
+	switch {
+	case len(p.Entries) > 0 || len(in.IDs) == 0 && in.Kind == "" && in.Reason == "":
+		return nil
+	case len(reasons) == 0:
+		return act.Nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
+	case in.Kind != "" && !kinds[in.Kind]:
+		return act.Nothing("no message of kind %s in %s; kinds there: %s", storage.Quote(in.Kind), where, listed(kinds))
+	case in.Reason != "" && !reasons[in.Reason]:
+		return act.Nothing("no message with reason %s in %s; reasons there: %s", storage.Quote(in.Reason), where, listed(reasons))
+	}
+	return act.Nothing("no message in %s matches all conditions", where)
+}
+
+// listed joins words for an error.
+func listed(set map[string]bool) string {
+	words := slices.DeleteFunc(slices.Sorted(maps.Keys(set)), func(w string) bool { return w == "" })
+	for i, w := range words {
+		words[i] = storage.Quote(w)
+	}
+	const most = 20
+	if len(words) > most {
+		words = append(words[:most], "…")
+	}
+	return strings.Join(words, ", ")
+}
