@@ -1,7 +1,6 @@
 package acts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/unsend"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -116,156 +116,41 @@ func newWaiting(queue string, m storage.Peeked) Waiting {
 	return line
 }
 
-// cancelMessage takes a message back. Where the store shows no way to delete the message, a note of the cancellation is
-// left for the worker that takes it.
+// cancelMessage takes a message back.
 func cancelMessage(ctx context.Context, c *act.Call, in *messageInput) error {
 	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
 		return err
 	}
-	q := c.Store.Queue(in.queue)
-	m, e, err := locate(ctx, q, in)
+	m := unsend.Message{Queue: in.queue, ID: in.id, Kind: channel.Kind(in.kind)}
+	noted, err := m.Cancel(ctx, c.Desk)
 	if err != nil {
 		return err
 	}
-	seen, id := e != nil, storage.Quote(in.id)
-	line := MessageCancelled{Queue: in.queue, ID: in.id, Kind: channel.Kind(in.kind), Result: "cancelled"}
-	all, err := outbox(c.Desk)
-	switch {
-	case err != nil:
-		return err
-	case !seen && c.Store.Finds():
-		return notWaiting(ctx, q, in)
-	case seen && (e.Attempts+e.HandBacks > 0 || m.Deliveries > e.Hops):
-		return hadError(in)
-	case seen:
-		line.Kind = e.Kind
-	case in.kind == "":
-		return act.Usage("add --kind KIND: this store doesn't show the message")
+	line, text := MessageCancelled{Queue: in.queue, ID: in.id, Kind: m.Kind, Result: "cancelled"}, "Message %s is cancelled."
+	if noted {
+		line.Result, text = "noted", "It is noted that message %s is cancelled. The worker that takes the message deletes it."
 	}
-	if seen && m.Receipt != "" {
-		err := withdraw(ctx, q, all, m, e, in.queue)
-		if errors.Is(err, storage.ErrReceiptStale) {
-			return hadError(in)
-		}
-		return cmp.Or(err, c.Say(line, "Message %s is cancelled.", id))
-	}
-	if seen && m.ReadyAt.IsZero() {
-		return fmt.Errorf("message %s is ready, and this store can't find a message by its ID: pause the queue, let a worker take the message, or purge the queue", id)
-	}
-	if err := all.Cancellations().CancelIn(ctx, in.queue, line.Kind, in.id); err != nil {
-		return err
-	}
-	line.Result = "noted"
-	return c.Say(line, "It is noted that message %s is cancelled. The worker that takes the message deletes it.", id)
+	return c.Say(line, text, storage.Quote(in.id))
 }
-
-// locate looks for a message among those that are shown. e is nil if none is the one.
-func locate(ctx context.Context, q *storage.Queue, in *messageInput) (m storage.Peeked, e *channel.Envelope, err error) {
-	for m, err := range q.Peek(ctx) {
-		switch {
-		case errors.Is(err, storage.ErrUnsupported):
-			return m, nil, nil
-		case err != nil:
-			return m, nil, err
-		}
-		if e, err := wire.Decode(m.Body); err == nil && in.means(&e) {
-			return m, &e, nil
-		}
-	}
-	return storage.Peeked{}, nil, nil
-}
-
-// means reports that a request is about a message.
-func (in *messageInput) means(e *channel.Envelope) bool {
-	return e.ID == in.id && (in.kind == "" || string(e.Kind) == in.kind)
-}
-
-// notWaiting says why a message is not shown by a store that shows all that wait.
-func notWaiting(ctx context.Context, q *storage.Queue, in *messageInput) error {
-	found, err := q.Find(ctx, in.id)
-	if err != nil {
-		return err
-	}
-	for _, d := range found {
-		if e, err := wire.Decode(d.Body); err == nil && in.means(&e) {
-			return fmt.Errorf("message %s is not taken back: a worker has it", storage.Quote(in.id))
-		}
-	}
-	return act.Nothing("no message %s waits in queue %s; a worker may have it", storage.Quote(in.id), in.queue)
-}
-
-// hadError says that a message stays, because it may have had its effect.
-func hadError(in *messageInput) error {
-	return fmt.Errorf("message %s is not taken back: a worker has it or has had it", storage.Quote(in.id))
-}
-
-// withdraw deletes a message and its body.
-func withdraw(ctx context.Context, q *storage.Queue, all *wire.Outbox, m storage.Peeked, e *channel.Envelope, queue string) error {
-	if err := q.Delete(ctx, []storage.Receipt{m.Receipt}); err != nil {
-		return err
-	}
-	if e.DataRef == "" || e.CheckDataRef(queue) != nil {
-		return nil
-	}
-	return all.DeleteBody(context.WithoutCancel(ctx), e.DataRef)
-}
-
-// outbox is an outbox over all lanes of the desk's queues.
-func outbox(desk *act.Desk) (*wire.Outbox, error) {
-	routes, err := channel.NewRoutes()
-	if err != nil {
-		return nil, err
-	}
-	all, err := channel.New(desk.Store, routes, act.Source)
-	if err != nil {
-		return nil, err
-	}
-	return all.Outbox(), nil
-}
-
-// purgeBatch is how many messages are claimed together, and purgeHold for how long.
-const (
-	purgeBatch = 32
-	purgeHold  = time.Minute
-)
 
 func purgeQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
 		return err
 	}
-	before, err := c.Store.Queue(in.queue).Stats(ctx)
+	p, err := unsend.NewPurge(ctx, c.Desk, in.queue)
 	if err != nil {
 		return err
 	}
-	delayed := before.Delayed
-	if c.Store.Finds() {
-		delayed = 0 // such a store shows them with receipts
-	}
-	line := Purged{Queue: in.queue, Result: selected, Deleted: before.Ready + max(0, before.Delayed-delayed), InHands: number(before.InFlight), Delayed: number(delayed)}
+	line := Purged{Queue: in.queue, Result: selected, Deleted: p.Waiting, InHands: number(p.InHands), Delayed: number(p.Delayed)}
 	if c.DryRun {
 		return c.Say(line, "Would delete %s of queue %s. %s", act.Count(int(line.Deleted), "message"), in.queue, stays(line))
 	}
 	bar := c.Begin("Purging", int(line.Deleted))
 	defer bar.End()
-	p := purge{store: c.Store, queue: in.queue, progress: bar}
-	if p.outbox, err = outbox(c.Desk); err != nil {
-		return err
-	}
-	if c.Store.Finds() {
-		err = p.delayed(ctx, before.Delayed)
-	}
-	lanes := []string{in.queue}
-	if divided, ok := c.Known.Lanes()[in.queue]; ok {
-		lanes = divided.Names(in.queue)
-	}
-	for _, lane := range lanes {
-		if err == nil {
-			err = p.ready(ctx, lane)
-		}
-	}
+	line.Result = "purged"
+	line.Deleted, err = p.Run(ctx, bar)
 	bar.End()
-	line.Result, line.Deleted = "purged", p.deleted
-	told := c.Say(line, "Deleted %s of queue %s. %s", act.Count(int(p.deleted), "message"), in.queue, stays(line))
+	told := c.Say(line, "Deleted %s of queue %s. %s", act.Count(int(line.Deleted), "message"), in.queue, stays(line))
 	return errors.Join(err, told)
 }
 
@@ -281,69 +166,4 @@ func stays(line Purged) string {
 		text += fmt.Sprintf(" %s stay: this store can't find them.", act.Count(int(*n), "delayed message"))
 	}
 	return text
-}
-
-// A purge deletes messages of a queue.
-type purge struct {
-	store    *storage.Store
-	queue    string
-	outbox   *wire.Outbox
-	progress act.Progress
-	deleted  int64
-}
-
-// ready claims and deletes the ready messages of a lane, as many as there are now: messages that come meanwhile are not
-// meant.
-func (p *purge) ready(ctx context.Context, lane string) error {
-	q := p.store.Queue(lane)
-	st, err := q.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	for done := int64(0); done < st.Ready; {
-		got, err := q.Receive(ctx, int(min(purgeBatch, st.Ready-done)), purgeHold)
-		if err != nil || len(got) == 0 {
-			return err
-		}
-		done += int64(len(got))
-		for _, d := range got {
-			if err := p.delete(ctx, q, d); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// delayed deletes delayed messages as they are shown, at most so many.
-func (p *purge) delayed(ctx context.Context, most int64) error {
-	q := p.store.Queue(p.queue)
-	for m, err := range q.Peek(ctx) {
-		if err != nil || p.deleted == most {
-			return err
-		}
-		if m.ReadyAt.IsZero() || m.Receipt == "" {
-			continue
-		}
-		if err := p.delete(ctx, q, storage.Delivery{Body: m.Body, Receipt: m.Receipt}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// delete deletes a message and its body. A message that somebody else has taken meanwhile stays.
-func (p *purge) delete(ctx context.Context, q *storage.Queue, d storage.Delivery) error {
-	switch err := q.Delete(ctx, []storage.Receipt{d.Receipt}); {
-	case errors.Is(err, storage.ErrReceiptStale):
-		return nil
-	case err != nil:
-		return err
-	}
-	p.deleted++
-	p.progress.Add(1)
-	if e, err := wire.Decode(d.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {
-		return p.outbox.DeleteBody(context.WithoutCancel(ctx), e.DataRef)
-	}
-	return nil
 }

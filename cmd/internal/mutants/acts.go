@@ -20,16 +20,16 @@ func acted() []mutant {
 		},
 		{
 			name: "a purge takes what came after it began",
-			file: "ops/acts/messages.go",
+			file: "ops/internal/unsend/purge.go",
 			old:  "done < st.Ready; {",
 			new:  "done >= 0; {",
 			by:   "host/internal/operator", test: "TestLawAPurgeTakesNoLaterMessage",
 		},
 		{
 			name: "a message that a handler has had is cancelled",
-			file: "ops/acts/messages.go",
-			old:  "m.Deliveries > e.Hops):",
-			new:  "m.Deliveries > e.Hops && false):",
+			file: "ops/internal/unsend/cancel.go",
+			old:  "found.Deliveries > e.Hops):",
+			new:  "found.Deliveries > e.Hops && false):",
 			by:   "host/internal/operator", test: "TestMessagesCancel",
 		},
 	}
