@@ -96,7 +96,8 @@ func named() map[string]string {
 		"coord/leader": "documents under a term are the caller's",
 		"ops/acts":     "it looks at what others have stored",
 
-		"ops/internal/applied": "it looks into the collection of a handler",
+		"ops/internal/applied":   "it looks into the collection of a handler",
+		"ops/internal/instances": "collections have the names of plans",
 	}
 }
 

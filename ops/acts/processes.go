@@ -5,14 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/instances"
 	"github.com/millrace-go/millrace/process"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // An Instance is an instance of a plan, as the index has it.
@@ -27,59 +26,15 @@ type PlanVersion struct {
 	process.Known
 }
 
-// lookersOf returns the lookers of a plan, or those of all plans that are known.
-func lookersOf(d *act.Desk, plan string) (all []*process.Looker, err error) {
-	plans := d.Known.Plans()
-	switch {
-	case plan == "" && len(plans) == 0 && d.Unpublished() == "":
-		return nil, act.Usage("the programs of this store have no plan; name one that had by --plan")
-	case plan == "" && len(plans) == 0:
-		return nil, act.Usage("name the plan by --plan%s", d.Unpublished())
-	case plan == "":
-	case len(plans) > 0 && !slices.Contains(plans, plan):
-		return nil, act.Usage("unknown plan %s; want one of %s", act.Word(plan), strings.Join(plans, ", "))
-	default:
-		plans = []string{plan}
-	}
-	for _, plan := range plans {
-		l, err := process.Look(d.Store, plan, act.Source)
-		if err != nil {
-			return nil, act.Usage("%w", err)
-		}
-		all = append(all, l)
-	}
-	return all, nil
-}
+// An instanceSelection selects instances.
+type instanceSelection struct{ instances.Selection }
 
-// findInstance returns the looker of the plan that has an instance.
-func findInstance(ctx context.Context, d *act.Desk, plan, id string) (found *process.Looker, err error) {
-	all, err := lookersOf(d, plan)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, l := range all {
-		names = append(names, l.Plan())
-		_, err := d.Store.Blobs(l.Plan()).Get(ctx, id, "")
-		switch {
-		case errors.Is(err, storage.ErrNotFound):
-		case err != nil:
-			return nil, err
-		case found != nil:
-			return nil, act.Usage("the plans %s and %s have an instance %s; name one of them by --plan", found.Plan(), l.Plan(), storage.Quote(id))
-		default:
-			found = l
-		}
-	}
-	if found == nil {
-		return nil, act.Nothing("no instance %s of %s", storage.Quote(id), strings.Join(names, " or "))
-	}
-	return found, nil
-}
+// mostSince bounds the days that a list goes through.
+const mostSince = 400 * 24 * time.Hour
 
 // instanceNames are the IDs of the instances that have not ended, for completion.
 func instanceNames(ctx context.Context, d *act.Desk) (names []string) {
-	all, _ := lookersOf(d, "") // nobody could read an error
+	all, _ := instances.Lookers(d, "") // nobody could read an error
 	for _, l := range all {
 		names = append(names, act.NamesOf(l.Open(ctx), func(x process.Entry) string { return x.ID })...)
 	}
@@ -88,68 +43,29 @@ func instanceNames(ctx context.Context, d *act.Desk) (names []string) {
 
 func planNames(_ context.Context, d *act.Desk) []string { return d.Known.Plans() }
 
-// An instanceSelection selects instances.
-type instanceSelection struct {
-	status, waits, prefix string
-	stuck                 bool
-	since                 time.Duration
-	tags                  []string
-}
-
-const (
-	mostSince = 400 * 24 * time.Hour // bounds the days that a list goes through
-	finalFor  = 24 * time.Hour       // how far a selection goes back where its status is one of instances that have ended
-)
-
 func (s *instanceSelection) fields() []act.Field {
 	return []act.Field{
-		act.Text(&s.status, "status", "only instances of this `STATUS`").OneOf(string(process.Init), string(process.InProcess), string(process.Undoing),
+		act.Text(&s.Status, "status", "only instances of this `STATUS`").OneOf(string(process.Init), string(process.InProcess), string(process.Undoing),
 			string(process.Stuck), string(process.Completed), string(process.Aborted), string(process.Canceled)),
-		act.Flag(&s.stuck, "stuck", "only stuck instances, with the step and why it is stuck"),
-		act.Text(&s.waits, "waits", "only instances that wait for the step of this `NAME`"),
-		act.Duration(&s.since, "since", "also instances that have ended in this `TIME`, such as 48h", 0, mostSince),
-		act.Texts(&s.tags, "tag", "only instances with this tag, `K=V`; may be given several times, and then all must fit").With(func(text string) error {
+		act.Flag(&s.Stuck, "stuck", "only stuck instances, with the step and why it is stuck"),
+		act.Text(&s.Waits, "waits", "only instances that wait for the step of this `NAME`"),
+		act.Duration(&s.Since, "since", "also instances that have ended in this `TIME`, such as 48h", 0, mostSince),
+		act.Texts(&s.Tags, "tag", "only instances with this tag, `K=V`; may be given several times, and then all must fit").With(func(text string) error {
 			if k, _, ok := strings.Cut(text, "="); !ok || k == "" {
 				return errors.New("want K=V")
 			}
 			return nil
 		}),
-		act.Text(&s.prefix, "prefix", "only instances whose IDs begin with this `TEXT`"),
+		act.Text(&s.Prefix, "prefix", "only instances whose IDs begin with this `TEXT`"),
 	}
 }
 
 // Check implements the check of an input.
 func (s *instanceSelection) Check() error {
-	if s.stuck && s.status != "" && s.status != string(process.Stuck) {
-		return act.Usage("want --stuck or --status %s, not both", s.status)
+	if s.Stuck && s.Status != "" && s.Status != string(process.Stuck) {
+		return act.Usage("want --stuck or --status %s, not both", s.Status)
 	}
 	return nil
-}
-
-// selects reports that something is selected.
-func (s *instanceSelection) selects() bool {
-	return s.stuck || s.status != "" || s.waits != "" || s.since > 0 || s.prefix != "" || len(s.tags) > 0
-}
-
-// query is what the selection looks for. usual is the status without one.
-func (s *instanceSelection) query(usual process.Status) process.Query {
-	q := process.Query{Status: process.Status(s.status), Waits: s.waits, Prefix: s.prefix, Tags: map[string]string{}, Now: time.Now()}
-	for _, tag := range s.tags {
-		k, v, _ := strings.Cut(tag, "=")
-		q.Tags[k] = v
-	}
-	switch {
-	case s.stuck:
-		q.Status = process.Stuck
-	case s.status == "":
-		q.Status = usual
-	}
-	if s.since > 0 {
-		q.Since = q.Now.Add(-s.since)
-	} else if q.Status.Final() {
-		q.Since = q.Now.Add(-finalFor)
-	}
-	return q
 }
 
 // An instancesInput is what a list of instances takes.
@@ -169,11 +85,11 @@ func planField(to *string) act.Field {
 }
 
 func listInstances(ctx context.Context, c *act.Call, in *instancesInput) error {
-	lookers, err := lookersOf(c.Desk, in.plan)
+	lookers, err := instances.Lookers(c.Desk, in.plan)
 	if err != nil {
 		return err
 	}
-	q := in.query("")
+	q := in.Query("")
 	all, err := searchInstances(ctx, c, lookers, q, in.limit)
 	if err != nil {
 		return err
@@ -242,7 +158,7 @@ func instanceCells(x Instance, now time.Time) []any {
 
 // listPlanVersions lists the versions of plans.
 func listPlanVersions(ctx context.Context, c *act.Call, in *instancesInput) error {
-	lookers, err := lookersOf(c.Desk, in.plan)
+	lookers, err := instances.Lookers(c.Desk, in.plan)
 	if err != nil {
 		return err
 	}
@@ -265,7 +181,7 @@ func listPlanVersions(ctx context.Context, c *act.Call, in *instancesInput) erro
 
 // showInstance shows an instance with all its steps.
 func showInstance(ctx context.Context, c *act.Call, in *instanceInput) error {
-	l, err := findInstance(ctx, c.Desk, in.plan, in.id)
+	l, err := instances.Find(ctx, c.Desk, in.plan, in.id)
 	if err != nil {
 		return err
 	}

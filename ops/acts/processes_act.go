@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
-	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/draft"
+	"github.com/millrace-go/millrace/ops/internal/instances"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -81,9 +80,9 @@ func (in *instanceInput) Check() error {
 		}
 	}
 	switch {
-	case in.selects() && words > in.steps:
+	case in.Selects() && words > in.steps:
 		return act.Usage("want one instance by its ID, or those that flags select, not both")
-	case in.selects():
+	case in.Selects():
 		return in.instanceSelection.Check()
 	case words <= in.steps:
 		return act.Usage("want %s, or flags that select instances, such as --since 2h", []string{"ID [STEP]", "ID STEP"}[in.steps])
@@ -117,7 +116,7 @@ func actOn(ctx context.Context, c *act.Call, in *instanceInput, do func(l *proce
 	if c.DryRun {
 		return act.Usage("--dry-run is for flags that select instances, such as --since 2h")
 	}
-	l, err := findInstance(ctx, c.Desk, in.plan, in.id)
+	l, err := instances.Find(ctx, c.Desk, in.plan, in.id)
 	if err != nil {
 		return err
 	}
@@ -178,58 +177,12 @@ func onInstance(do func(process.Operator, context.Context, string) (process.Aske
 // onStep is an act on a step of an instance.
 func onStep(ctx context.Context, c *act.Call, in *instanceInput, do func(o process.Operator, ctx context.Context, id, step string) (process.Asked, error)) error {
 	return actOn(ctx, c, in, func(l *process.Looker, o process.Operator) (process.Asked, error) {
-		step, err := findStep(ctx, c, l, in.id, in.step)
+		step, err := instances.Step(ctx, c.Desk, l, in.id, in.step)
 		if err != nil {
 			return process.Asked{}, err
 		}
 		return do(o, ctx, in.id, step)
 	})
-}
-
-// pathLike is a word that is a step's line, or an item of it, and not its name.
-var pathLike = regexp.MustCompile(`^[0-9][0-9./~]*(#[0-9]+)?$`)
-
-// findStep finds the step that an act is for: by its line, by its name, or as the only one that is stuck.
-func findStep(ctx context.Context, c *act.Call, l *process.Looker, id, step string) (string, error) {
-	if pathLike.MatchString(step) {
-		return step, nil
-	}
-	s, err := l.Stream(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	if step == "" {
-		stuck := processes.Stuck(s)
-		switch len(stuck) {
-		case 0:
-			return "", act.Nothing("no step of %s is stuck", storage.Quote(id))
-		case 1:
-			return stuck[0].ID, nil
-		}
-		var names []string
-		for _, x := range stuck {
-			names = append(names, x.String())
-		}
-		return "", act.Usage("several steps are stuck; name one of %s", strings.Join(names, ", "))
-	}
-	var lines []string
-	run := -1
-	for _, x := range s.Lines[1:] {
-		if x.Name != step || x.Run < run {
-			continue
-		}
-		if x.Run > run { // the last run counts
-			run, lines = x.Run, nil
-		}
-		lines = append(lines, x.ID)
-	}
-	switch len(lines) {
-	case 0:
-		return "", act.Nothing("no step %s has begun in %s; %s processes show %s shows those that have", storage.Quote(step), storage.Quote(id), c.Command, act.ShellWord(id))
-	case 1:
-		return lines[0], nil
-	}
-	return "", act.Usage("several steps have this name; name one of %s", strings.Join(lines[:min(len(lines), 10)], ", "))
 }
 
 // failStep says that a step whose outcome is unknown was not done.

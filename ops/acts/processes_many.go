@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/instances"
 	"github.com/millrace-go/millrace/process"
 )
 
@@ -17,7 +18,7 @@ const firstStep = "01"
 
 // retryInstances tries the stuck step of an instance again, or all that are stuck of the instances that are selected.
 func retryInstances(ctx context.Context, c *act.Call, in *instanceInput) error {
-	if !in.selects() {
+	if !in.Selects() {
 		return onStep(ctx, c, in, process.Operator.Retry)
 	}
 	return actOnAll(ctx, c, in, process.Stuck, func(l *process.Looker, o process.Operator, id string) (all []process.Asked, err error) {
@@ -39,11 +40,11 @@ func retryInstances(ctx context.Context, c *act.Call, in *instanceInput) error {
 // rerunInstances runs an instance again from a step on, or the instances that are selected. Then the only word is the
 // step.
 func rerunInstances(ctx context.Context, c *act.Call, in *instanceInput) error {
-	if !in.selects() {
+	if !in.Selects() {
 		return onStep(ctx, c, in, process.Operator.Rerun)
 	}
 	return actOnAll(ctx, c, in, process.Aborted, func(l *process.Looker, o process.Operator, id string) ([]process.Asked, error) {
-		step, err := findStep(ctx, c, l, id, cmp.Or(in.step, in.id, firstStep))
+		step, err := instances.Step(ctx, c.Desk, l, id, cmp.Or(in.step, in.id, firstStep))
 		if err != nil {
 			return nil, err
 		}
@@ -98,11 +99,11 @@ func actOnAll(ctx context.Context, c *act.Call, in *instanceInput, status proces
 
 // askAll asks the instances that are selected, or only names them.
 func askAll(ctx context.Context, c *act.Call, in *instanceInput, status process.Status, do askMany) (all []askedInstance, err error) {
-	lookers, err := lookersOf(c.Desk, in.plan)
+	lookers, err := instances.Lookers(c.Desk, in.plan)
 	if err != nil {
 		return nil, err
 	}
-	q := in.query(status)
+	q := in.Query(status)
 	for _, l := range lookers {
 		seen := map[string]bool{} // an instance has a row for each part that is stuck
 		for x, err := range l.Find(ctx, q) {
