@@ -2,6 +2,7 @@ package acts
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -103,4 +104,25 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		}
 	}
 	return nil
+}
+
+// queueNames are the queues that programs have told of, for completion.
+func queueNames(_ context.Context, d *act.Desk) []string {
+	return slices.Sorted(maps.Keys(d.Known.Queues))
+}
+
+// number is nil for an unknown number.
+func number(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// cell is a number for people.
+func cell(n int64) any {
+	if n < 0 {
+		return nil
+	}
+	return fmt.Sprint(n)
 }

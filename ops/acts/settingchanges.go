@@ -2,15 +2,13 @@ package acts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/tuning"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -46,24 +44,11 @@ func noteMissing(ctx context.Context, c *act.Call, in *settingsInput) {
 		return // it would only be a hint
 	}
 	for _, path := range in.set.Unset {
-		known := func(n settings.Node) bool { return n.Values == nil || hasPath(n.Values, path) }
+		known := func(n settings.Node) bool { return n.Values == nil || tuning.HasPath(n.Values, path) }
 		if len(nodes) > 0 && !slices.ContainsFunc(nodes, known) {
 			c.Note("no program that runs has a value at %s; the name may be misspelt.", act.Word(path))
 		}
 	}
-}
-
-// hasPath reports that an object of JSON has a member at a path.
-func hasPath(object json.RawMessage, path string) bool {
-	names, err := settings.NamesOf(path)
-	for _, name := range names {
-		var members map[string]json.RawMessage
-		if json.Unmarshal(object, &members) != nil || members[name] == nil {
-			return false
-		}
-		object = members[name]
-	}
-	return err == nil
 }
 
 // interrupted is the error of a set that a signal has stopped. version is what it may have written, 0 for nothing.
@@ -111,7 +96,7 @@ func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Endin
 		text = fmt.Sprintf("Settings %s: version %d is %s. What was in force stays.", in.name, e.Version, e.Result)
 	}
 	if e.Result == settings.Forced {
-		text += passedOver(e)
+		text += tuning.PassedOver(e)
 	}
 	if e.Result == settings.InForce || e.Result == settings.Forced {
 		var more string
@@ -121,14 +106,45 @@ func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Endin
 	return c.Say(line, "%s", text)
 }
 
-// passedOver tells whose answer a forced change didn't wait for.
-func passedOver(e settings.Ending) string {
-	passed := map[string]bool{}
-	for _, r := range e.Reasons {
-		passed[fmt.Sprintf("%s (%s)", r.Node, r.Why)] = true
+// A NeedsRestart is a program that runs the version in force but for some settings, which wait for its restart.
+type NeedsRestart struct {
+	Name    string   `json:"name"`
+	Waiting []string `json:"waiting"` // these settings
+}
+
+const (
+	firstLook = 20 * time.Millisecond // until programs are looked at again that don't run a version yet; then twice as long
+	lastLook  = time.Second
+)
+
+// incomplete tells what a version that is in force lacks: the programs that need a restart for some of it, and those
+// that don't run it yet. Most run it at once, where the store rings.
+func incomplete(ctx context.Context, c *act.Call, in *settingsInput, version int64) (need []NeedsRestart, text string) {
+	var nodes []settings.Node
+	others := 0
+	for wait := firstLook; ctx.Err() == nil; wait *= 2 {
+		all, err := in.ledger.Nodes(ctx)
+		if err != nil {
+			return nil, "" // the change is made, and status tells the rest
+		}
+		nodes, others = tuning.Restarts(version, all)
+		if others == 0 || wait > lastLook {
+			break
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
 	}
-	if len(passed) == 0 {
-		return " No program has said no; where none runs, none has checked it."
+	need = []NeedsRestart{}
+	for _, n := range nodes {
+		need = append(need, NeedsRestart{n.Name, n.Waiting})
 	}
-	return " Passed over: " + strings.Join(slices.Sorted(maps.Keys(passed)), ", ") + "."
+	if len(need) > 0 {
+		text = fmt.Sprintf(" Not all of it holds yet: %s. Nothing restarts programs by itself.", tuning.RestartText(nodes))
+	}
+	if others > 0 {
+		text += fmt.Sprintf(" Programs that don't run it yet: %d; %s settings status --of %s shows which.", others, c.Command, in.name)
+	}
+	return need, text
 }

@@ -1,17 +1,16 @@
 package acts
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/tuning"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -70,14 +69,14 @@ func (in *settingsInput) Check() error {
 func (in *settingsInput) fields() []act.Field {
 	return []act.Field{act.Text(&in.of, "of", "the `NAME` with which the programs open them. A program's own is the default; without one it is needed where there are several, and before anything was set").
 		With(storage.CheckName).From(func(ctx context.Context, d *act.Desk) []string {
-		names, _ := settingsNames(ctx, d) // nobody could read an error
+		names, _ := tuning.Names(ctx, d) // nobody could read an error
 		return names
 	})}
 }
 
 func (in *settingsInput) setFields() []act.Field {
 	in.set, in.wait = &settings.Patch{Set: map[string]json.RawMessage{}}, mostSettle
-	values := act.Field{Name: "values", About: "the new values", Many: true, Set: in.assign}
+	values := act.Field{Name: "values", About: "the new values", Many: true, Set: func(text string) error { return tuning.Assign(in.set.Set, text) }}
 	return append(in.fields(), values.At("PATH=VALUE").Maybe(),
 		act.Texts(&in.set.Unset, "default", "let the programs' default hold for this `PATH`; may be given several times"),
 		act.Flag(&in.set.Force, "force", "change them whatever the programs say; those that don't answer within 10s are passed over"),
@@ -138,128 +137,22 @@ func settingActs() []*act.Act {
 	}
 }
 
-// assign reads PATH=VALUE.
-func (in *settingsInput) assign(text string) error {
-	path, value, ok := strings.Cut(text, "=")
-	switch {
-	case !ok || path == "":
-		return errors.New("want PATH=VALUE, such as seats=60")
-	case in.set.Set[path] != nil:
-		return fmt.Errorf("%s is set twice", act.Word(path))
-	case value == "": // it may come from an unset variable of the shell
-		return fmt.Errorf("%s has no value; for an empty text write PATH='\"\"', for the program's default --default PATH", act.Word(path))
-	case json.Valid([]byte(value)):
-		in.set.Set[path] = json.RawMessage(value)
-		return nil
-	case likeReference(value) && new(settings.Secret).UnmarshalText([]byte(value)) != nil:
-		return fmt.Errorf("%s: a text of the form NAME:… is taken for the reference of a secret, and that is env:NAME or file:PATH. A text that is no reference is written as JSON: PATH='\"…\"'", act.Word(path))
-	}
-	data, err := json.Marshal(value)
-	in.set.Set[path] = data
-	return err
-}
-
-// likeReference reports that a text is taken for the reference of a secret, misspelt or not: evn:SMTP_URL. Addresses of
-// hosts and of the web aren't. It may be that no program runs that knows which settings are secrets, so this looks at
-// the form alone.
-func likeReference(text string) bool {
-	scheme, rest, found := strings.Cut(text, ":")
-	if !found || len(scheme) < 2 || strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz") != "" {
-		return false
-	}
-	return rest == "" || !strings.ContainsRune(" 0123456789", rune(rest[0])) && (!strings.HasPrefix(rest, "//") || strings.HasPrefix(rest, "///"))
-}
-
 // ofSettings makes an act find its settings first. If known, somebody has set them, or a program has them.
 func ofSettings(known bool, do func(context.Context, *act.Call, *settingsInput) error) func(context.Context, *act.Call, *settingsInput) error {
 	return func(ctx context.Context, c *act.Call, in *settingsInput) (err error) {
-		if in.name, err = in.named(ctx, c.Desk); err != nil {
+		if in.name, err = tuning.Which(ctx, c.Desk, in.of); err != nil {
 			return err
 		}
 		if in.ledger, err = settings.At(c.Store, in.name); err != nil {
 			return err
 		}
 		if known && in.of != "" {
-			if err := in.there(ctx, c.Desk); err != nil {
+			if err := tuning.There(ctx, c.Desk, in.ledger, in.name); err != nil {
 				return err
 			}
 		}
 		return do(ctx, c, in)
 	}
-}
-
-// named returns the name of the settings that a request is about.
-func (in *settingsInput) named(ctx context.Context, d *act.Desk) (string, error) {
-	if name := cmp.Or(in.of, d.Settings); name != "" {
-		return name, nil
-	}
-	names, err := settingsNames(ctx, d)
-	if err == nil && len(names) > 1 {
-		names, err = inUse(ctx, d, names)
-	}
-	switch {
-	case err != nil:
-		return "", err
-	case len(names) == 0:
-		return "", act.Nothing("nobody has set anything yet; name the settings of a program by --of NAME, which for most is the program's name")
-	case len(names) > 1:
-		return "", act.Usage("there are several settings: add --of with one of %s", strings.Join(names, ", "))
-	}
-	return names[0], nil
-}
-
-// there says if nobody has set the settings that a request names, and no program has them. Where nobody has set
-// anything, they may be some that will be set.
-func (in *settingsInput) there(ctx context.Context, d *act.Desk) error {
-	names, err := settingsNames(ctx, d)
-	if err != nil || len(names) == 0 || slices.Contains(names, in.name) {
-		return err
-	}
-	nodes, err := in.ledger.Nodes(ctx)
-	if err != nil || len(nodes) > 0 {
-		return err
-	}
-	for range in.ledger.History(ctx) {
-		return nil // what is in force is lost, and the versions aren't
-	}
-	return act.Nothing("there are no settings %s: nobody has set any, and no program that has them runs; there are %s", in.name, strings.Join(names, ", "))
-}
-
-func settingsNames(ctx context.Context, d *act.Desk) (names []string, err error) {
-	for name, err := range settings.Names(ctx, d.Store) {
-		if err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, nil
-}
-
-// inUse leaves out settings that no program has and whose values are all the programs' defaults again: somebody has
-// forced a change under a misspelt name, and taken it back. If no others are left, it returns all.
-func inUse(ctx context.Context, d *act.Desk, all []string) (names []string, err error) {
-	for _, name := range all {
-		l, err := settings.At(d.Store, name)
-		if err != nil {
-			continue // the blob is none of settings
-		}
-		now, err := l.Current(ctx)
-		if errors.Is(err, storage.ErrInvalid) { // it is damaged, and can be repaired
-			names = append(names, name)
-			continue
-		}
-		nodes, errNodes := l.Nodes(ctx)
-		if err := errors.Join(err, errNodes); err != nil {
-			return nil, err
-		}
-		if string(now.Values) != "{}" || now.Candidate > 0 || len(nodes) > 0 {
-			names = append(names, name)
-		}
-	}
-	if len(names) == 0 {
-		return all, nil
-	}
-	return names, nil
 }
 
 // showSettings tells what is in force.
@@ -299,7 +192,7 @@ func showSettings(ctx context.Context, c *act.Call, in *settingsInput) error {
 		text += fmt.Sprintf(" %s: the change waits for a restart, and what is shown is what the programs run until then.", strings.Join(line.Waiting, ", "))
 	}
 	if now.Candidate > 0 {
-		text += fmt.Sprintf(" Version %d is %s.", now.Candidate, candidateState(now.Rollout))
+		text += fmt.Sprintf(" Version %d is %s.", now.Candidate, tuning.CandidateState(now.Rollout))
 	}
 	return errors.Join(c.Thing(line, nil, string(shown)), c.Say(nil, "%s", text))
 }

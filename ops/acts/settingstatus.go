@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/ops/internal/tuning"
 	"github.com/millrace-go/millrace/settings"
 )
 
@@ -15,19 +15,6 @@ import (
 type SettingsNode struct {
 	settings.Node
 	Canary bool `json:"canary"` // it runs, or will soon run, the change that is being rolled out
-}
-
-// candidateState is what goes on with a candidate, and how far its roll-out has come.
-func candidateState(r *settings.Rollout) string {
-	if r == nil {
-		return "being checked"
-	}
-	st := r.Stages[r.Stage]
-	text := fmt.Sprintf("being rolled out: stage %d of %d, %d%% of the programs, baked %s of %s", r.Stage+1, len(r.Stages), st.Percent, act.Age(r.Baked), act.Age(st.Bake))
-	if r.Why != "" {
-		text += "; it waits: " + r.Why
-	}
-	return text
 }
 
 // settingsStatus tells what each program runs.
@@ -87,30 +74,18 @@ func aboutCandidate(c *act.Call, in *settingsInput, now settings.Current, waits 
 	if now.Candidate == 0 {
 		if len(now.Ended) > 0 && (now.Ended[0].Result == settings.Refused || now.Ended[0].Result == settings.RolledBack) {
 			e := now.Ended[0]
-			return fmt.Sprintf("Version %d was %s %s: %s.", e.Version, e.Result, act.Ago(e.At), look.Reasons(e))
+			return fmt.Sprintf("Version %d was %s %s: %s.", e.Version, e.Result, act.Ago(e.At), tuning.Reasons(e))
 		}
 		return ""
 	}
-	text := fmt.Sprintf("Version %d is %s.", now.Candidate, candidateState(now.Rollout))
+	text := fmt.Sprintf("Version %d is %s.", now.Candidate, tuning.CandidateState(now.Rollout))
 	if r := now.Rollout; r != nil && r.Why != "" {
 		text += fmt.Sprintf("\nIt goes on when that is over. To change all programs at once instead: %s settings back --of %s, then %s settings set --of %s --now, with the same values.", c.Command, in.name, c.Command, in.name)
 	}
 	if len(waits) > 0 {
-		text += "\n" + waitsFor(waits)
+		text += "\n" + tuning.WaitsFor(waits)
 	}
 	return text
-}
-
-// waitsFor tells people which programs have yet to answer.
-func waitsFor(waits []settings.Wait) string {
-	var all []string
-	then := ""
-	for _, w := range waits {
-		if all = append(all, w.String()); time.Now().Before(w.Until) { // else the text of that one says so
-			then = " One that has not looked again by then is passed over."
-		}
-	}
-	return "It waits for the answer of " + strings.Join(all, ", ") + "." + then
 }
 
 // quiet is how long set waits for answers before it says whose.
@@ -130,7 +105,7 @@ func tellWaits(c *act.Call, began time.Time) func([]settings.Wait) {
 			if waits[0].Other {
 				what = fmt.Sprintf("another change, version %d,", waits[0].Version)
 			}
-			c.Note("%s is being checked. %s", what, waitsFor(waits))
+			c.Note("%s is being checked. %s", what, tuning.WaitsFor(waits))
 		}
 	}
 }

@@ -2,13 +2,12 @@ package acts
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/tuning"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -49,64 +48,18 @@ func listVersions(ctx context.Context, c *act.Call, in *settingsInput) error {
 			c.Note("There are more. --limit %d lists as many again.", 2*in.limit)
 			break
 		}
-		line := SettingsVersion{Version: v.Number, Base: v.Base, BackTo: v.BackTo, Result: noResult(v.Number, now), At: act.Maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
+		line := SettingsVersion{Version: v.Number, Base: v.Base, BackTo: v.BackTo, Result: tuning.NoResult(v.Number, now), At: act.Maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}
 		if e, ok := ended[v.Number]; ok {
 			line.Result, line.Reasons = string(e.Result), e.Reasons
 		}
 		if err != nil {
 			line.Error, line.Result = err.Error(), act.Corrupt
 		}
-		if err := c.Row(line, v.Number, line.Result, v.At, v.By, act.Short(v.Why), act.Short(changesOf(v)), reasonIn(line.Reasons)); err != nil {
+		if err := c.Row(line, v.Number, line.Result, v.At, v.By, act.Short(v.Why), act.Short(tuning.Changes(v)), tuning.FirstReason(line.Reasons)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// reasonIn is the first of the reasons for a result, and how many others there are.
-func reasonIn(all []settings.Refusal) string {
-	switch len(all) {
-	case 0:
-		return ""
-	case 1:
-		return act.Short(all[0].String())
-	}
-	return fmt.Sprintf("%s (and %d more)", act.Short(all[0].String()), len(all)-1)
-}
-
-// noResult tells why a version has no result.
-func noResult(version int64, now settings.Current) string {
-	switch {
-	case now.Epoch == 0:
-		return "unknown" // the document can't be read, which a note has said
-	case version == now.Candidate && now.Rollout != nil:
-		return string(settings.Rolling)
-	case version == now.Candidate:
-		return "checking"
-	case len(now.Ended) > 0 && version < now.Ended[len(now.Ended)-1].Version:
-		return "no longer kept"
-	}
-	return "not proposed"
-}
-
-// orDefault is a cell with a value that may not be set.
-func orDefault(value json.RawMessage) string {
-	if value == nil {
-		return "default"
-	}
-	return string(value)
-}
-
-// changesOf tells people what a version has changed.
-func changesOf(v settings.Version) string {
-	var parts []string
-	if v.BackTo != nil {
-		parts = append(parts, fmt.Sprintf("back to %d", *v.BackTo))
-	}
-	for _, x := range v.Changes {
-		parts = append(parts, fmt.Sprintf("%s %s→%s", x.Path, orDefault(x.From), orDefault(x.To)))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // hasVersion is an error if there is no such version.
@@ -139,7 +92,7 @@ func compareVersions(ctx context.Context, c *act.Call, in *settingsInput) error 
 		return err
 	}
 	for _, x := range all {
-		if err := c.Row(x, x.Path, orDefault(x.From), orDefault(x.To)); err != nil {
+		if err := c.Row(x, x.Path, tuning.OrDefault(x.From), tuning.OrDefault(x.To)); err != nil {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/ops/internal/tuning"
 	"github.com/millrace-go/millrace/settings"
 )
 
@@ -75,7 +75,7 @@ func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []s
 	runs := func(n settings.Node) bool { return n.Version == now.Version }
 	switch e := now.Ended[0]; {
 	case e.Result == settings.Refused, e.Result == settings.RolledBack:
-		all = append(all, Finding{Severity: Note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was %s %s: %s", e.Version, name, e.Result, act.Ago(e.At), look.Reasons(e)),
+		all = append(all, Finding{Severity: Note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was %s %s: %s", e.Version, name, e.Result, act.Ago(e.At), tuning.Reasons(e)),
 			Fix: fmt.Sprintf("Version %d is in force. Mend that, and set it again; the next change that succeeds ends this note.", now.Version)})
 	case e.Result == settings.Forced && e.Version == now.Version && !slices.ContainsFunc(nodes, runs):
 		all = append(all, Finding{Severity: Note, Check: "settings", Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, act.Ago(e.At)),
@@ -86,11 +86,11 @@ func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []s
 
 // restartFindings are about settings that are in force and don't hold.
 func restartFindings(name string, now settings.Current, nodes []settings.Node) []Finding {
-	need, _ := look.Restarts(now.Version, nodes)
+	need, _ := tuning.Restarts(now.Version, nodes)
 	if len(need) == 0 {
 		return nil
 	}
 	slices.SortFunc(need, func(a, b settings.Node) int { return strings.Compare(a.Name, b.Name) })
-	return []Finding{{Severity: Wrong, Check: "settings", Text: fmt.Sprintf("version %d of settings %s is in force, and not all of it holds: %s", now.Version, name, look.RestartText(need)),
+	return []Finding{{Severity: Wrong, Check: "settings", Text: fmt.Sprintf("version %d of settings %s is in force, and not all of it holds: %s", now.Version, name, tuning.RestartText(need)),
 		Fix: "Restart one at a time. Nothing restarts programs by itself."}}
 }

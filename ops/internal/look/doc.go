@@ -4,8 +4,7 @@
 //
 // It looks at a store through the desk of package act. It changes nothing there, and knows neither acts nor findings.
 //
-//	queues.go    which queues there are, their numbers, and who consumes them
-//	held.go      queues that are paused, and queues that wait for their level
-//	states.go    gates, locks and turns of keys
-//	settings.go  which programs need a restart for their settings, and why a change has ended as it did
+//	queues.go  which queues there are, their numbers, and who consumes them
+//	held.go    queues that are paused, and queues that wait for their level
+//	states.go  gates, locks and turns of keys
 package look

@@ -1,4 +1,4 @@
-package look
+package tuning
 
 import (
 	"fmt"
@@ -36,13 +36,4 @@ func RestartText(need []settings.Node) string {
 		return all[0] + " needs a restart"
 	}
 	return strings.Join(all, ", ") + " need a restart"
-}
-
-// Reasons tells why a change has ended as it did.
-func Reasons(e settings.Ending) string {
-	var all []string
-	for _, r := range e.Reasons {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, "; ")
 }
