@@ -2,8 +2,6 @@ package act
 
 import (
 	"fmt"
-	"iter"
-	"strings"
 	"time"
 )
 
@@ -100,63 +98,6 @@ func (c *Call) Flush() error { return c.to.End() }
 
 // MostFaults is how many faults are told one by one.
 const MostFaults = 10
-
-// Names are the rows of a list that a page selects. name is a thing's name. line returns its object and cells, whose
-// first is the name. fault tells why a thing can't be read, and is "" otherwise. The table has begun.
-func Names[T any](c *Call, p Page, list iter.Seq2[T, error], name func(T) string, line func(x T, fault string) (object any, cells []any)) error {
-	var faults []string
-	rows, last := 0, ""
-	for x, err := range list {
-		n := name(x)
-		if err != nil && n == "" {
-			return err
-		}
-		if n <= p.After || !strings.HasPrefix(n, p.Prefix) {
-			continue
-		}
-		if rows == p.Limit {
-			c.Note("There are more. --after %s lists the next ones.", ShellWord(last))
-			break
-		}
-		fault := ""
-		if err != nil {
-			fault = err.Error()
-			faults = append(faults, fault)
-		}
-		rows, last = rows+1, n
-		object, cells := line(x, fault)
-		if err := c.Row(object, cells...); err != nil {
-			return err
-		}
-	}
-	for _, f := range faults[:min(len(faults), MostFaults)] {
-		c.Note("%s", f)
-	}
-	return nil
-}
-
-// Corrupt stands for what a document says that can't be read.
-const Corrupt = "corrupt"
-
-// CorruptRow are the cells of a thing that can't be read.
-func CorruptRow(name string, columns int) []any {
-	row := make([]any, columns)
-	row[0], row[1] = name, Corrupt
-	return row
-}
-
-// NamesOf returns the names of a list for completion, at most so many that a person would read them.
-func NamesOf[T any](list iter.Seq2[T, error], name func(T) string) (names []string) {
-	const most = 1000
-	for x := range list {
-		n := name(x)
-		if n == "" || len(names) == most {
-			break // the list has failed, or is too long
-		}
-		names = append(names, n)
-	}
-	return names
-}
 
 // Cell returns a cell as text for people.
 func Cell(x any) string {

@@ -32,6 +32,7 @@
 //	act.go    Act and New
 //	request.go an act with the text that somebody has given
 //	field.go  what reads the text of a field
+//	list.go   lists of things that have names: their fields and their tables
 //	desk.go   the open store at which acts are done, and the program of the binary
 //	call.go   what an act sees of its run, and Sink
 //	errors.go how an act ends; words.go has words for times, numbers and shells

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/internal/storecall"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // The largest notes of all acts, in bytes.
@@ -233,25 +232,4 @@ func Content(to *[]byte, name, about string, most int) Field {
 		*to = []byte(s)
 		return nil
 	}}
-}
-
-// A Page selects a part of a list of things that have names.
-type Page struct {
-	Prefix, After string
-	Limit         int
-}
-
-// List are the fields of a page.
-func List(p *Page, things, names string) []Field {
-	p.Limit = 100
-	return []Field{
-		Text(&p.Prefix, "prefix", fmt.Sprintf("only %s whose %s begin with this `TEXT`", things, names)).With(storage.CheckKey),
-		Text(&p.After, "after", fmt.Sprintf("only %s after this `%s`, in the order of the %s", things, strings.ToUpper(strings.TrimSuffix(names, "s")), names)),
-		Limit(&p.Limit, things),
-	}
-}
-
-// Limit is the field of a list's length.
-func Limit(to *int, things string) Field {
-	return Number(to, "limit", "list at most this `NUMBER` of "+things+", 1 to 100000", 1, 100_000)
 }

@@ -82,17 +82,15 @@ func (in *raiseInput) number(s string) (err error) {
 func nameOfCounter(c ids.Counter) string { return c.Name }
 
 func listCounters(ctx context.Context, c *act.Call, page *act.Page) error {
-	head := []string{"NAME", "NEXT", "RESERVED BY", "WHEN"}
-	if err := c.Table("No counters.", head...); err != nil {
-		return err
+	object := func(x ids.Counter, fault string) any {
+		return Counter{Name: x.Name, Next: act.Maybe(x.Next), By: x.By, At: act.Maybe(x.At), Error: fault}
 	}
-	return act.Names(c, *page, ids.List(ctx, c.Store), nameOfCounter, func(x ids.Counter, fault string) (any, []any) {
-		line := Counter{Name: x.Name, Next: act.Maybe(x.Next), By: x.By, At: act.Maybe(x.At), Error: fault}
-		if fault != "" {
-			return line, act.CorruptRow(x.Name, len(head))
-		}
-		return line, []any{x.Name, x.Next, act.Short(x.By), x.At}
-	})
+	return act.Listing[ids.Counter]{
+		None: "No counters.", Head: []string{"NAME", "NEXT", "RESERVED BY", "WHEN"}, Name: nameOfCounter, Corrupt: object,
+		Row: func(x ids.Counter) (any, []any) {
+			return object(x, ""), []any{x.Name, x.Next, act.Short(x.By), x.At}
+		},
+	}.Tell(c, *page, ids.List(ctx, c.Store))
 }
 
 // raiseCounter makes a counter go on after a number.

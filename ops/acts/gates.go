@@ -79,26 +79,20 @@ func newGate(name string, s gate.State) Gate {
 }
 
 func listGates(ctx context.Context, c *act.Call, page *act.Page) error {
-	head := []string{"NAME", "STATE", "OPENS AT", "SINCE", "BY", "WHY"}
-	if err := c.Table("No gates.", head...); err != nil {
-		return err
-	}
-	return act.Names(c, *page, gate.List(ctx, c.Store), nameOfGate, func(g gate.Info, fault string) (any, []any) {
-		if fault != "" {
-			return Gate{Name: g.Name, Error: fault}, act.CorruptRow(g.Name, len(head))
-		}
-		state, at := "closed", ""
-		if !g.OpensAt.IsZero() {
-			at = act.Clock(g.OpensAt)
-		}
-		switch {
-		case g.Open:
-			state = "open"
-		case look.GateIsDue(g.State, time.Now()):
-			state = "due"
-		}
-		return newGate(g.Name, g.State), []any{g.Name, state, at, g.Since, act.Short(g.By), act.Short(g.Why)}
-	})
+	return act.Listing[gate.Info]{
+		None: "No gates.", Head: []string{"NAME", "STATE", "OPENS AT", "SINCE", "BY", "WHY"}, Name: nameOfGate,
+		Row: func(g gate.Info) (any, []any) {
+			state := "closed"
+			switch {
+			case g.Open:
+				state = "open"
+			case look.GateIsDue(g.State, time.Now()):
+				state = "due"
+			}
+			return newGate(g.Name, g.State), []any{g.Name, state, act.Clock(g.OpensAt), g.Since, act.Short(g.By), act.Short(g.Why)}
+		},
+		Corrupt: func(g gate.Info, fault string) any { return Gate{Name: g.Name, Error: fault} },
+	}.Tell(c, *page, gate.List(ctx, c.Store))
 }
 
 func openGate(ctx context.Context, c *act.Call, in *gateInput) error {

@@ -66,13 +66,13 @@ func newGuard(s guard.Status) Guard {
 }
 
 func listGuards(ctx context.Context, c *act.Call, page *act.Page) error {
-	if err := c.Table("No guard's breaker has ever been open.", "NAME", "STATE", "SINCE", "WHY"); err != nil {
-		return err
-	}
-	return act.Names(c, *page, guard.List(ctx, c.Store), nameOfGuard, func(s guard.Status, _ string) (any, []any) {
-		line := newGuard(s)
-		return line, []any{s.Name, line.State, s.Since, act.Short(s.Why)}
-	})
+	return act.Listing[guard.Status]{
+		None: "No guard's breaker has ever been open.", Head: []string{"NAME", "STATE", "SINCE", "WHY"}, Name: nameOfGuard,
+		Row: func(s guard.Status) (any, []any) {
+			line := newGuard(s)
+			return line, []any{s.Name, line.State, s.Since, act.Short(s.Why)}
+		},
+	}.Tell(c, *page, guard.List(ctx, c.Store))
 }
 
 // closeGuard closes the breaker of a guard.

@@ -157,46 +157,45 @@ func listLocks(ctx context.Context, c *act.Call, in *lockPage) error {
 	if in.all {
 		none, named = "No locks.", nil
 	}
-	list := leases(ctx, c.Desk, named, func(x lease.Info) bool {
+	return act.Listing[lease.Info]{
+		None: none, Head: []string{"NAME", "HOLDER", "FENCE", "SINCE", "TTL", "BROKEN", "WAITING"}, Name: nameOfLease, Row: lockRow,
+		Corrupt: func(x lease.Info, fault string) any {
+			return Lock{Name: x.Name, Waiters: []Waiter{}, Error: fault}
+		},
+	}.Tell(c, in.Page, leases(ctx, c.Desk, named, func(x lease.Info) bool {
 		return in.all || !strings.HasPrefix(x.Name, leaderPrefix) && (x.Held || x.Next != "" || len(x.Waiters) > 0)
-	})
-	head := []string{"NAME", "HOLDER", "FENCE", "SINCE", "TTL", "BROKEN", "WAITING"}
-	if err := c.Table(none, head...); err != nil {
-		return err
+	}))
+}
+
+// lockRow tells of a lock.
+func lockRow(x lease.Info) (any, []any) {
+	line := Lock{Name: x.Name, Held: &x.Held, Fence: &x.Fence, KeptFor: act.Maybe(x.Next), Broken: x.Broken, Waiters: waiters(x.Waiters)}
+	row := []any{x.Name, nil, x.Fence, nil, nil, nil, waitersOf(x.Waiters)}
+	switch {
+	case x.Held:
+		ttl := x.TTL.Seconds()
+		line.Holder, line.Since, line.TTL = &x.Holder, act.Maybe(x.Since), &ttl
+		row[1], row[3], row[4] = act.Short(x.Holder), x.Since, x.TTL.String()
+		if isBroken(x) {
+			row[5] = breakOf(*x.Broken)
+		}
+	case x.Next != "":
+		row[1] = "kept for " + act.Short(x.Next)
 	}
-	return act.Names(c, in.Page, list, nameOfLease, func(x lease.Info, fault string) (any, []any) {
-		if fault != "" {
-			return Lock{Name: x.Name, Waiters: []Waiter{}, Error: fault}, act.CorruptRow(x.Name, len(head))
-		}
-		line := Lock{Name: x.Name, Held: &x.Held, Fence: &x.Fence, KeptFor: act.Maybe(x.Next), Broken: x.Broken, Waiters: waiters(x.Waiters)}
-		row := []any{x.Name, nil, x.Fence, nil, nil, nil, waitersOf(x.Waiters)}
-		switch {
-		case x.Held:
-			ttl := x.TTL.Seconds()
-			line.Holder, line.Since, line.TTL = &x.Holder, act.Maybe(x.Since), &ttl
-			row[1], row[3], row[4] = act.Short(x.Holder), x.Since, x.TTL.String()
-			if isBroken(x) {
-				row[5] = breakOf(*x.Broken)
-			}
-		case x.Next != "":
-			row[1] = "kept for " + act.Short(x.Next)
-		}
-		return line, row
-	})
+	return line, row
 }
 
 func listLeaders(ctx context.Context, c *act.Call, page *act.Page) error {
-	head := []string{"NAME", "LEADER", "TERM", "SINCE", "CANDIDATES"}
-	if err := c.Table("No leaders.", head...); err != nil {
-		return err
-	}
-	return act.Names(c, *page, leader.List(ctx, c.Store), func(x leader.Leader) string { return x.Name }, func(x leader.Leader, fault string) (any, []any) {
-		if fault != "" {
-			return Leader{Name: x.Name, Candidates: []Waiter{}, Error: fault}, act.CorruptRow(x.Name, len(head))
-		}
-		line := Leader{Name: x.Name, Leader: act.Maybe(x.Holder), Term: &x.Term, Since: act.Maybe(x.Since), Candidates: waiters(x.Candidates)}
-		return line, []any{x.Name, cmp.Or(act.Short(x.Holder), "nobody"), x.Term, x.Since, waitersOf(x.Candidates)}
-	})
+	return act.Listing[leader.Leader]{
+		None: "No leaders.", Head: []string{"NAME", "LEADER", "TERM", "SINCE", "CANDIDATES"}, Name: func(x leader.Leader) string { return x.Name },
+		Row: func(x leader.Leader) (any, []any) {
+			line := Leader{Name: x.Name, Leader: act.Maybe(x.Holder), Term: &x.Term, Since: act.Maybe(x.Since), Candidates: waiters(x.Candidates)}
+			return line, []any{x.Name, cmp.Or(act.Short(x.Holder), "nobody"), x.Term, x.Since, waitersOf(x.Candidates)}
+		},
+		Corrupt: func(x leader.Leader, fault string) any {
+			return Leader{Name: x.Name, Candidates: []Waiter{}, Error: fault}
+		},
+	}.Tell(c, *page, leader.List(ctx, c.Store))
 }
 
 func raiseLock(ctx context.Context, c *act.Call, in *lockInput) error {

@@ -160,20 +160,17 @@ func runOf(r schedule.Run) string {
 }
 
 func listSchedules(ctx context.Context, c *act.Call, page *act.Page) error {
-	head := []string{"NAME", "STATE", "SPEC", "NEXT", "LAST", "PROGRAM"}
-	if err := c.Table("No schedules.", head...); err != nil {
-		return err
-	}
-	return act.Names(c, *page, schedule.List(ctx, c.Store), nameOfSchedule, func(x schedule.Info, fault string) (any, []any) {
-		if fault != "" {
-			return Schedule{Name: x.Name, Error: fault}, act.CorruptRow(x.Name, len(head))
-		}
-		last := ""
-		if len(x.Runs) > 0 {
-			last = act.Short(runOf(x.Runs[0]))
-		}
-		return newSchedule(x), []any{x.Name, string(x.State), x.Spec.String(), act.ClockIn(x.Next), last, x.Program}
-	})
+	return act.Listing[schedule.Info]{
+		None: "No schedules.", Head: []string{"NAME", "STATE", "SPEC", "NEXT", "LAST", "PROGRAM"}, Name: nameOfSchedule,
+		Row: func(x schedule.Info) (any, []any) {
+			last := ""
+			if len(x.Runs) > 0 {
+				last = act.Short(runOf(x.Runs[0]))
+			}
+			return newSchedule(x), []any{x.Name, string(x.State), x.Spec.String(), act.ClockIn(x.Next), last, x.Program}
+		},
+		Corrupt: func(x schedule.Info, fault string) any { return Schedule{Name: x.Name, Error: fault} },
+	}.Tell(c, *page, schedule.List(ctx, c.Store))
 }
 
 // readSchedule returns what is known of a schedule.

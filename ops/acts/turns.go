@@ -68,31 +68,30 @@ func listTurns(ctx context.Context, c *act.Call, in *turnInput) error {
 	if err := checkTurnQueue(ctx, c.Desk, in.queue); err != nil {
 		return err
 	}
-	head := []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"}
-	none := "No key is held, is halted or waits."
+	list := act.Listing[keylock.Info]{
+		None: "No key is held, is halted or waits.", Head: []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"},
+		Name: func(x keylock.Info) string { return x.Key },
+		Row: func(x keylock.Info) (any, []any) {
+			word, why := look.TurnState(x)
+			line := Turn{Queue: in.queue, Key: x.Key, State: word, Fence: x.Fence, At: act.Maybe(x.At),
+				First: x.State.First, Gap: x.State.Gap, Halted: x.State.Halted, Skipped: x.State.Skipped, Released: x.State.Released}
+			if x.Held {
+				line.Holder = &x.Holder
+			}
+			var skipped any
+			if x.State.Skipped != nil {
+				skipped = x.State.Skipped.Number
+			}
+			return line, []any{x.Key, word, act.Short(why), x.Fence, skipped}
+		},
+		Corrupt: func(x keylock.Info, fault string) any {
+			return Turn{Queue: in.queue, Key: x.Key, State: act.Corrupt, Error: fault}
+		},
+	}
 	if in.all {
-		none = "No keys."
+		list.None = "No keys."
 	}
-	if err := c.Table(none, head...); err != nil {
-		return err
-	}
-	return act.Names(c, in.page, in.keys(ctx, c.Store), func(x keylock.Info) string { return x.Key }, func(x keylock.Info, fault string) (any, []any) {
-		line := Turn{Queue: in.queue, Key: x.Key, State: act.Corrupt, Error: fault}
-		if fault != "" {
-			return line, act.CorruptRow(x.Key, len(head))
-		}
-		word, why := look.TurnState(x)
-		line.State, line.Fence, line.At = word, x.Fence, act.Maybe(x.At)
-		line.First, line.Gap, line.Halted, line.Skipped, line.Released = x.State.First, x.State.Gap, x.State.Halted, x.State.Skipped, x.State.Released
-		if x.Held {
-			line.Holder = &x.Holder
-		}
-		var skipped any
-		if x.State.Skipped != nil {
-			skipped = x.State.Skipped.Number
-		}
-		return line, []any{x.Key, word, act.Short(why), x.Fence, skipped}
-	})
+	return list.Tell(c, in.page, in.keys(ctx, c.Store))
 }
 
 // checkTurnQueue refuses a queue that nobody knows and that has no keys: its name is misspelt.

@@ -136,13 +136,12 @@ func listDocuments(ctx context.Context, c *act.Call, in *documentInput) error {
 	if err := in.check(c.Desk); err != nil {
 		return err
 	}
-	if err := c.Table("No documents.", "KEY", "BYTES", "CHANGED"); err != nil {
-		return err
-	}
-	list := c.Store.Blobs(in.kind).List(ctx, in.Prefix)
-	return act.Names(c, in.Page, list, func(x storage.BlobInfo) string { return x.Key }, func(x storage.BlobInfo, _ string) (any, []any) {
-		return DocumentKey{in.kind, x.Key, x.Size, x.Modified.UTC()}, []any{x.Key, x.Size, x.Modified}
-	})
+	return act.Listing[storage.BlobInfo]{
+		None: "No documents.", Head: []string{"KEY", "BYTES", "CHANGED"}, Name: func(x storage.BlobInfo) string { return x.Key },
+		Row: func(x storage.BlobInfo) (any, []any) {
+			return DocumentKey{in.kind, x.Key, x.Size, x.Modified.UTC()}, []any{x.Key, x.Size, x.Modified}
+		},
+	}.Tell(c, in.Page, c.Store.Blobs(in.kind).List(ctx, in.Prefix))
 }
 
 // listCollections lists the collections, or the views alone.
