@@ -35,19 +35,19 @@
 // # Files
 //
 //	acts.go      the table
-//	counts.go    the numbers of queues, also of those that no program names, and who consumes them
-//	queues.go    lists queues; pauses.go pauses them; levels.go says which ones wait for their level; messages.go
-//	             shows, cancels and purges what waits
-//	findings.go  what is wrong. doctor.go asks all nouns for their findings
-//	watch.go     the numbers of queues again and again, with what they do a second
-//	poison.go    which messages of the poison queues are meant. settle.go retries and discards them, and halts.go
-//	             knows the keys that they have halted. edit.go sends one with another body, if applied.go knows no
-//	             effect of it
-//	send.go      sends a command; schema.go holds a body against the schema of its kind
+//	doctor.go    tells what package doctor finds
+//	queues.go    lists queues; pauses.go pauses them; messages.go shows, cancels and purges what waits
+//	poison.go    lists and shows the messages of the poison queues; settle.go retries and discards them, and edit.go
+//	             sends one with another body
+//	send.go      sends a command
 //	processes.go lists and shows instances of plans. processes_act.go acts on one, processes_many.go on a selection,
 //	             and processes_verbs.go has the acts
-//	settings.go  finds settings and shows them; settingchanges.go changes them, settingversions.go lists and compares
-//	             their versions, settingstatus.go tells of the programs that have them and of roll-outs, and
-//	             settingrestarts.go of what waits for a restart
+//	settings.go  shows settings; settingchanges.go changes them, settingversions.go lists and compares their versions,
+//	             and settingstatus.go tells of the programs that have them and of roll-outs
 //	gates.go     and so on: a file for each noun
+//
+// A file has the acts of its noun: their fields, their objects, and what they tell. What they stand on is elsewhere, for
+// several of them or beside them: package look sees queues and what holds them, draft makes messages of what people
+// write, applied knows whether a message has had its effect, poisoned and instances find what is meant, unsend takes
+// messages back, and tuning knows the words of settings.
 package acts

@@ -33,11 +33,11 @@
 //
 //	doctor.go       Finding and Examine
 //	programs.go     what programs have published: kinds without handlers, clocks, old versions
-//	queues.go       queues: consumers, lag, poison, pauses, levels, and lanes that nobody looks into
 //	collections.go  names that stand for different things
+//	queues.go       consumers, lag and poison; lanes.go has lanes that nobody looks into
+//	held.go         queues that a pause or a level holds
 //	store.go        a store in a file, and processes that don't hear
-//	coord.go        counters, gates and locks; guards of outside services, and limits
-//	turns.go        keys of queues whose messages take turns
-//	work.go         processes, schedules and spools
-//	settings.go     settings, and the programs that have them
+//	coord.go        counters, gates and locks
+//	guards.go       guards of outside services, and limits
+//	turns.go        and so on: a file for each other capability
 package doctor

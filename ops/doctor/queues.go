@@ -1,21 +1,15 @@
 package doctor
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/known"
 	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/lanes"
 )
 
 // queueFindings are about consumers, lag and poison.
@@ -84,98 +78,4 @@ func lastConsumer(desk *act.Desk, queue string) string {
 		}
 	}
 	return ""
-}
-
-// withoutLagOf leaves out that messages wait for long in queues of which a pause or a level tells why.
-func withoutLagOf(pauses, all []Finding) []Finding {
-	return slices.DeleteFunc(all, func(f Finding) bool {
-		return f.Check == "lag" && slices.ContainsFunc(pauses, func(p Finding) bool { return p.Queue == f.Queue })
-	})
-}
-
-// pauseFindings are about paused queues in which messages wait, and pauses that can't be read.
-func pauseFindings(ctx context.Context, d *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
-	paused, err := look.Pauses(ctx, d)
-	if errors.Is(err, pause.ErrUnreadable) {
-		return []Finding{{Severity: Wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing",
-			Fix: fmt.Sprintf("Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s queues pause QUEUE… --why TEXT --repair. Or resume all: %s queues resume QUEUE --repair", d.Command, d.Command)}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range names {
-		p, ok := paused[name]
-		st := stats[i]
-		if !ok || st.Ready <= 0 {
-			continue
-		}
-		f := Finding{Severity: Note, Check: "pauses", Queue: name, Text: fmt.Sprintf("queue %s is paused %s. %s in it", name, look.PauseText(p), look.Waiting(st.Ready)),
-			Fix: fmt.Sprintf("When the reason is gone: %s queues resume %s", d.Command, act.ShellWord(name))}
-		if st.Oldest > lag {
-			f.Severity = Wrong
-		}
-		all = append(all, f)
-	}
-	return all, nil
-}
-
-// levelFindings are about optional queues in which messages wait.
-func levelFindings(ctx context.Context, d *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
-	waits, err := look.Levels(ctx, d)
-	if err != nil {
-		return nil, err
-	}
-	for i, name := range names {
-		from, st := waits[name], stats[i]
-		if from == 0 || st.Ready <= 0 {
-			continue
-		}
-		f := Finding{Severity: Note, Check: "levels", Queue: name, Text: fmt.Sprintf("queue %s waits for its level: %s. %s in it", name, look.LevelText(from), look.Waiting(st.Ready)),
-			Fix: fmt.Sprintf("When there is time for it, lower the level: %s settings set level=%d. If long queues have raised the level, it falls with them.", d.Command, from-1)}
-		if st.Oldest > lag {
-			f.Severity = Wrong
-		}
-		all = append(all, f)
-	}
-	return all, nil
-}
-
-// laneFindings are about messages in lanes that the program of today doesn't look into. A program may have been
-// replaced by one of the same version, so all lanes that a queue can have are looked at.
-func laneFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
-	for _, queue := range slices.Sorted(maps.Keys(desk.Known.Queues)) {
-		now, ok := desk.Known.Divided(queue)
-		if !ok {
-			continue
-		}
-		seen := []string{queue}
-		if now != (lanes.Queue{}) {
-			seen = now.Names(queue)
-		}
-		left := slices.DeleteFunc(lanes.Queue{Lanes: lanes.Most, Priorities: true}.Names(queue), func(name string) bool { return slices.Contains(seen, name) || desk.Known.Queues[name] })
-		stats, err := look.Stats(ctx, desk, left)
-		if err != nil {
-			return nil, err
-		}
-		n, fixes := int64(0), map[string]bool{}
-		for i, st := range stats {
-			here := max(0, st.Ready) + max(0, st.Delayed)
-			if n += here; here == 0 {
-				continue
-			}
-			lane := strings.TrimPrefix(left[i], queue)
-			if strings.HasPrefix(lane, "-high") || strings.HasPrefix(lane, "-low") {
-				fixes[fmt.Sprintf("channel.Priorities(%q)", queue)] = true
-			} else {
-				fixes[fmt.Sprintf("channel.Lanes(%q, 1)", queue)] = true
-			}
-		}
-		if n == 0 {
-			continue
-		}
-		all = append(all, Finding{Severity: Wrong, Check: "lanes", Queue: queue,
-			Text: fmt.Sprintf("%s in lanes that queue %s no longer has", look.Waiting(n), queue),
-			Fix:  fmt.Sprintf("Start a worker with %s among its routes, until this is gone.", strings.Join(slices.Sorted(maps.Keys(fixes)), " and "))})
-	}
-	return all, nil
 }

@@ -13,7 +13,7 @@
 // # Output
 //
 // Without --json: tables for people, in which no part of a message can move the cursor. With --json: JSON lines, one
-// object for each queue, message, document, finding and so on, in the forms that package acts exports. An unknown value
+// object for each queue, message, document, finding and so on, in the forms that packages acts and doctor export. An unknown value
 // is "–", and null in JSON. Notes and errors go to the standard error, and so does progress if that is a terminal.
 //
 // # Exit codes

@@ -1,0 +1,48 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/millrace-go/millrace/coord/limit"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// guardFindings are about services that are away.
+func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+	found, err := guard.Outages(ctx, desk.Store)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range found {
+		f := Finding{Severity: Wrong, Check: "guards", Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
+			Fix: "Queues wait for it, and lose nothing. One call after another asks whether it is back, if a worker runs. Does the service work for others?"}
+		if s.Asks {
+			f.Severity, f.Text = Note, fmt.Sprintf("the service of guard %s asks all processes to wait", s.Name)
+			f.Fix = "Queues wait for it, and lose nothing. Then one call asks whether all may go on, if a worker runs. A Rate keeps below what the service allows."
+		}
+		if s.Damaged {
+			f.Text = fmt.Sprintf("the document of guard %s is damaged", s.Name)
+			f.Fix = "The next process that looks replaces it, and one call asks whether the service is there."
+		}
+		if !s.All {
+			f.Severity, f.Text = Note, fmt.Sprintf("some processes can't reach the service of guard %s, and others can", s.Name)
+			f.Fix = "The metric millrace_guard_alone is 1 in those that can't: look at their network."
+		}
+		f.Fix += fmt.Sprintf(" If no program has the guard any more: %s guards close %s", desk.Command, act.ShellWord(s.Name))
+		if !s.Since.IsZero() {
+			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
+		}
+		if s.Why != "" {
+			f.Text += ": " + s.Why
+		}
+		all = append(all, f)
+	}
+	damaged, err := limit.Damaged(ctx, desk.Store)
+	for _, name := range damaged {
+		all = append(all, Finding{Severity: Note, Check: "guards", Text: fmt.Sprintf("the document of limit %s can't be read, so no process can join those that share it", name),
+			Fix: "Nothing, if a process runs that has the limit: it replaces the document within 70 seconds."})
+	}
+	return all, err
+}

@@ -1,0 +1,75 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/process"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// processFindings are about instances that are stuck, and about those that nobody has looked at in time.
+func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+	const overdue = 20 * time.Minute // a sweep every ten minutes asks those that are five late
+	for _, plan := range desk.Known.Plans() {
+		l, err := process.Look(desk.Store, plan, act.Source)
+		if err != nil {
+			return nil, err
+		}
+		var stuck, late []string
+		seen, more := 0, ""
+		for x, err := range l.Open(ctx) {
+			if err != nil && x.ID == "" {
+				return nil, err
+			}
+			if err != nil {
+				continue // nudge and sweep write it anew
+			}
+			switch {
+			case x.Status == process.Stuck:
+				stuck = append(stuck, x.ID)
+			case !x.Due.IsZero() && time.Since(x.Due) > overdue:
+				late = append(late, x.ID)
+			}
+			if seen++; seen == mostEntries {
+				more = "at least "
+				break
+			}
+		}
+		found := func(ids []string, how, fix string) {
+			if n := len(ids); n > 0 {
+				all = append(all, Finding{Severity: Wrong, Check: "processes", Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(n), how, someOf(ids)), Fix: fix})
+			}
+		}
+		found(stuck, "stuck", fmt.Sprintf("%s processes list --plan %s --stuck shows why. Then retry, skip, rerun or cancel them.", desk.Command, plan))
+		found(late, fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue),
+			fmt.Sprintf("Does a worker of the plan run? It looks at them within ten minutes, and %s processes nudge at once.", desk.Command))
+	}
+	return all, nil
+}
+
+// mostEntries is how many open instances of a plan doctor looks at. A request reads many.
+const mostEntries = 20_000
+
+func areInstances(n int) string {
+	if n == 1 {
+		return "1 instance is"
+	}
+	return fmt.Sprintf("%d instances are", n)
+}
+
+// someOf names the first of many.
+func someOf(ids []string) string {
+	const most = 5
+	var words []string
+	for _, id := range ids[:min(len(ids), most)] {
+		words = append(words, storage.Quote(id))
+	}
+	if len(ids) > most {
+		words = append(words, "…")
+	}
+	return strings.Join(words, ", ")
+}
