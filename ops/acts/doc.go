@@ -46,8 +46,8 @@
 //	             and settingstatus.go tells of the programs that have them and of roll-outs
 //	gates.go     and so on: a file for each noun
 //
-// A file has the acts of its noun: their fields, their objects, and what they tell. What they stand on is elsewhere, for
-// several of them or beside them: package look sees queues and what holds them, draft makes messages of what people
-// write, applied knows whether a message has had its effect, poisoned and instances find what is meant, unsend takes
-// messages back, and tuning knows the words of settings.
+// A file has the acts of its noun: their fields, their objects, and what they tell. Beside the acts are packages for
+// what they stand on: package look sees queues and what holds them, draft makes messages of what people write, applied
+// knows whether a message has had its effect, poisoned and instances find what is meant, unsend takes messages back,
+// and tuning knows the words of settings.
 package acts

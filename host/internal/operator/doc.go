@@ -13,8 +13,9 @@
 // # Output
 //
 // Without --json: tables for people, in which no part of a message can move the cursor. With --json: JSON lines, one
-// object for each queue, message, document, finding and so on, in the forms that packages acts and doctor export. An unknown value
-// is "–", and null in JSON. Notes and errors go to the standard error, and so does progress if that is a terminal.
+// object for each queue, message, document, finding and so on, in the forms that packages acts and doctor export. An
+// unknown value is "–", and null in JSON. Notes and errors go to the standard error, and so does progress if that is a
+// terminal.
 //
 // # Exit codes
 //
@@ -39,5 +40,5 @@
 //	operator.go  Program and Run: a call from its command line to its exit code
 //	command.go   the commands, made from the table of acts, with help and completion
 //
-// What acts tell is written by package terminal.
+// Package terminal writes what acts tell.
 package operator

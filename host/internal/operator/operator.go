@@ -203,8 +203,8 @@ func author() string {
 // table is the table of acts of this command line.
 func (s *session) table() []*act.Act { return append(acts.All(), top.Act(s.seat)) }
 
-// seat is where top sits. It has a terminal to itself, and gives the terminal back at the first signal, because the store
-// may be slow to stop.
+// seat is where top sits. It has a terminal to itself, and gives the terminal back at the first signal, because the
+// store may be slow to stop.
 func (s *session) seat() top.Seat {
 	if s.json || !s.out.Terminal || s.process.Getenv("TERM") == "dumb" {
 		return top.Seat{JSON: s.json}

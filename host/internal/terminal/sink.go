@@ -25,8 +25,8 @@ type Text struct {
 	told bool // something stands in the output
 }
 
-// NewText returns what tells people on an output. notes is where notes and progress go. command is the program as people
-// type it.
+// NewText returns what tells people on an output. notes is where notes and progress go. command is the program as
+// people type it.
 func NewText(out *Output, notes io.Writer, command string) *Text {
 	return &Text{out: out, notes: notes, command: command}
 }

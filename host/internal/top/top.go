@@ -3,8 +3,8 @@
 //
 //	a := top.Act(func() top.Seat { … }) // an act like all others
 //
-// It is no act of package acts, because it may have the terminal to itself. So the caller says, once somebody does the
-// act, where the act sits. What is seen comes from package watch.
+// It is no act of package acts, because it may have the terminal to itself. So the caller says where the act sits, once
+// somebody does the act. Package watch has what is seen.
 //
 // # Laws
 //

@@ -1,8 +1,8 @@
 // Package applied tells whether a message has had its effect, by what its handler leaves in the store. Somebody who
 // wants to send another message in place of it must know that, or both have their effect.
 //
-// An answer that is not certain says why. A record may be deleted after 30 days, a reaction may leave none, and a binary
-// without the program's code may not know the document of a message.
+// An answer that is not certain says why. A record may be deleted after 30 days, a reaction may leave none, and a
+// binary without the program's code may not know the document of a message.
 package applied
 
 import (

@@ -73,8 +73,8 @@ func WithUnseen(ctx context.Context, d *act.Desk, names []string) (_ []string, s
 	return names, stats, nil, nil
 }
 
-// unseen lists the queues of the store that are none of names, and no lanes. From then on the desk counts lanes with their
-// queue, also those of which no program has told.
+// unseen lists the queues of the store that are none of names, and no lanes. From then on the desk counts lanes with
+// their queue, also those of which no program has told.
 func unseen(ctx context.Context, d *act.Desk, names []string) ([]string, error) {
 	every := lanes.Queue{Lanes: lanes.Most, Priorities: true}
 	divided, lane, found := map[string]lanes.Queue{}, map[string]bool{}, map[string]bool{}

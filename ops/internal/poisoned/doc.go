@@ -1,5 +1,5 @@
-// Package poisoned knows which messages of the poison queues an operator means, and which keys they have halted. What
-// becomes of the messages is the business of acts.
+// Package poisoned knows which messages of the poison queues an operator means, and which keys they have halted. Acts
+// decide what becomes of the messages.
 //
 //	picked, err := (&poisoned.Selection{Kind: "orders.place.v1"}).Pick(ctx, call)
 //

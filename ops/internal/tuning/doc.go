@@ -1,8 +1,8 @@
 // Package tuning helps operators with settings: it finds the settings that they mean, reads the values that they type,
-// and says in words how changes go. What becomes of settings is the business of package settings, and acts change them.
+// and says in words how changes go. Package settings decides what becomes of a change, and acts ask for one.
 //
-// A text in the form of a secret's reference is one, or is refused: it may be misspelt, and perhaps no program runs that
-// knows better.
+// A text in the form of a secret's reference is one, or is refused: it may be misspelt, and perhaps no program runs
+// that knows better.
 //
 //	find.go      which settings are meant
 //	value.go     PATH=VALUE

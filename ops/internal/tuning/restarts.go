@@ -7,8 +7,8 @@ import (
 	"github.com/millrace-go/millrace/settings"
 )
 
-// Restarts returns the programs that run a version in force but for some settings, which wait for their restart, and how
-// many programs don't run the version at all.
+// Restarts returns the programs that run a version in force but for some settings, which wait for their restart, and
+// how many programs don't run the version at all.
 func Restarts(version int64, nodes []settings.Node) (need []settings.Node, others int) {
 	for _, n := range nodes {
 		if n.Version != version {

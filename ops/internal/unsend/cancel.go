@@ -17,8 +17,8 @@ type Message struct {
 	Kind      channel.Kind // "" if nobody knows it
 }
 
-// Cancel takes a message back, and fills in its kind. Where the store shows no way to delete the message, noted is true:
-// a note of the cancellation is left for the worker that takes the message.
+// Cancel takes a message back, and fills in its kind. Where the store shows no way to delete the message, noted is
+// true: a note of the cancellation is left for the worker that takes the message.
 func (m *Message) Cancel(ctx context.Context, desk *act.Desk) (noted bool, err error) {
 	q := desk.Store.Queue(m.Queue)
 	found, e, err := m.locate(ctx, q)
