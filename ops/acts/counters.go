@@ -55,9 +55,7 @@ func counterActs() []*act.Act {
 				"give out the numbers that they have reserved already, and then go on past NUMBER.",
 		}, func(in *raiseInput) []act.Field {
 			return []act.Field{
-				act.Text(&in.name, "name", "the counter").At("NAME").With(storage.CheckKey).From(func(ctx context.Context, d *act.Desk) []string {
-					return act.NamesOf(ids.List(ctx, d.Store), nameOfCounter)
-				}),
+				nameField(&in.name, "the counter", counterNames),
 				act.Field{Name: "number", About: "the number after which the counter goes on", Set: in.number}.At("NUMBER"),
 			}
 		}, raiseCounter),
@@ -80,6 +78,10 @@ func (in *raiseInput) number(s string) (err error) {
 }
 
 func nameOfCounter(c ids.Counter) string { return c.Name }
+
+func counterNames(ctx context.Context, d *act.Desk) []string {
+	return act.NamesOf(ids.List(ctx, d.Store), nameOfCounter)
+}
 
 func listCounters(ctx context.Context, c *act.Call, page *act.Page) error {
 	object := func(x ids.Counter, fault string) any {

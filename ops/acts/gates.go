@@ -42,7 +42,7 @@ type gateInput struct {
 }
 
 func (in *gateInput) fields() []act.Field {
-	return []act.Field{act.Text(&in.name, "name", "the gate").At("NAME").With(storage.CheckKey).From(gateNames)}
+	return []act.Field{nameField(&in.name, "the gate", gateNames)}
 }
 
 func gateActs() []*act.Act {

@@ -41,7 +41,7 @@ func guardActs() []*act.Act {
 				"slowly. If they fail, the guard opens again. A process that alone can't reach the service goes on to wait, and so does one that " +
 				"the service asks to. A guard that is closed stays as it is.",
 		}, func(in *guardInput) []act.Field {
-			return []act.Field{act.Text(&in.name, "name", "the guard").At("NAME").With(storage.CheckKey).From(guardNames)}
+			return []act.Field{nameField(&in.name, "the guard", guardNames)}
 		}, closeGuard),
 	}
 }

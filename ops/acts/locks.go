@@ -101,7 +101,7 @@ func (in *lockInput) Check() error {
 }
 
 func (in *lockInput) fields(more ...act.Field) []act.Field {
-	return append([]act.Field{act.Text(&in.name, "name", "the lock").At("NAME").With(storage.CheckKey).From(lockNames)}, more...)
+	return append([]act.Field{nameField(&in.name, "the lock", lockNames)}, more...)
 }
 
 func lockActs() []*act.Act {

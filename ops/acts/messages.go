@@ -48,10 +48,6 @@ type messageInput struct {
 	limit           int
 }
 
-func (in *messageInput) queueField() act.Field {
-	return act.Text(&in.queue, "queue", "the queue").At("QUEUE").With(storage.CheckName).From(queueNames)
-}
-
 // messageActs are the acts on messages that wait.
 func messageActs() []*act.Act {
 	return []*act.Act{
@@ -60,18 +56,18 @@ func messageActs() []*act.Act {
 				"first 32 ready messages alone. The content of messages isn't shown.",
 		}, func(in *messageInput) []act.Field {
 			in.limit = 32
-			return []act.Field{in.queueField(), act.Limit(&in.limit, "messages")}
+			return []act.Field{queueField(&in.queue), act.Limit(&in.limit, "messages")}
 		}, peekQueue),
 		act.New(act.Act{Noun: "queues", Verb: "purge", Role: act.Admin, Why: act.Must, Sure: act.Must, About: "delete the messages that wait in a queue",
 			More: "It deletes as many messages as wait when it begins, with their bodies, and never handles them. Messages that workers hold stay, and " +
 				"so do those of the poison queue. A queue in the cloud keeps its delayed messages, too. Pause the queue first, so that workers take none meanwhile.",
-		}, func(in *messageInput) []act.Field { return []act.Field{in.queueField()} }, purgeQueue),
+		}, func(in *messageInput) []act.Field { return []act.Field{queueField(&in.queue)} }, purgeQueue),
 		act.New(act.Act{Noun: "messages", Verb: "cancel", Role: act.Operator, Why: act.Must, About: "take back a message that waits in a queue",
 			More: "A message that a handler has had stays: it may have had its effect. Where the store can't find a message by its ID, as in the " +
 				"cloud, only a delayed message can be cancelled: the worker that takes it deletes it, and nothing tells whether there is such a message.",
 		}, func(in *messageInput) []act.Field {
 			return []act.Field{
-				in.queueField(), act.Text(&in.id, "id", "the message's `ID`").At("ID").With(wire.CheckID),
+				queueField(&in.queue), act.Text(&in.id, "id", "the message's `ID`").At("ID").With(wire.CheckID),
 				act.Text(&in.kind, "kind", "its `KIND`, where queues peek doesn't show it").From(kindNames),
 			}
 		}, cancelMessage),

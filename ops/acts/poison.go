@@ -60,7 +60,7 @@ func (in *selection) fields() []act.Field {
 	return []act.Field{
 		in.queueField(),
 		act.Texts(&in.IDs, "id", "only the message of this `ID`, or the entry of this key; may be given several times"),
-		act.Text(&in.Kind, "kind", "only messages of this `KIND`").From(func(_ context.Context, d *act.Desk) []string { return d.Known.Kinds() }),
+		act.Text(&in.Kind, "kind", "only messages of this `KIND`").From(kindNames),
 		reason,
 	}
 }

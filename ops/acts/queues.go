@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A Queue is a queue with its numbers. null is an unknown number.
@@ -104,6 +105,11 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		}
 	}
 	return nil
+}
+
+// queueField is the queue that an act is about.
+func queueField(to *string) act.Field {
+	return act.Text(to, "queue", "the queue").At("QUEUE").With(storage.CheckName).From(queueNames)
 }
 
 // queueNames are the queues that programs have told of, for completion.

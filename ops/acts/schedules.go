@@ -72,7 +72,7 @@ type scheduleInput struct {
 }
 
 func (in *scheduleInput) fields() []act.Field {
-	return []act.Field{act.Text(&in.name, "name", "the schedule").At("NAME").With(storage.CheckKey).From(scheduleNames)}
+	return []act.Field{nameField(&in.name, "the schedule", scheduleNames)}
 }
 
 // Check implements the check of an input.

@@ -42,10 +42,6 @@ type turnInput struct {
 	all        bool
 }
 
-func (in *turnInput) queueField() act.Field {
-	return act.Text(&in.queue, "queue", "the queue").At("QUEUE").With(storage.CheckName).From(queueNames)
-}
-
 func turnActs() []*act.Act {
 	return []*act.Act{
 		act.New(act.Act{Noun: "turns", Verb: "list", Role: act.Viewer, About: "list the keys of a queue that are held, halted, or wait for a message",
@@ -53,13 +49,13 @@ func turnActs() []*act.Act {
 				"waiting (a message comes first, and is tried again), held (a process handles one), or free. The holder may have died: then others " +
 				"take over. SKIPPED counts the messages that others went past. Keys may be personal.",
 		}, func(in *turnInput) []act.Field {
-			return append(act.List(&in.page, "keys", "keys"), in.queueField(), act.Flag(&in.all, "all", "also keys that are free"))
+			return append(act.List(&in.page, "keys", "keys"), queueField(&in.queue), act.Flag(&in.all, "all", "also keys that are free"))
 		}, listTurns),
 		act.New(act.Act{Noun: "turns", Verb: "release", Role: act.Admin, Why: act.Must, About: "let the messages of a key go on",
 			More: "They go past what the key waits for: the message that halted it, or one that doesn't come. To handle that message first, send it " +
 				"back instead (poison retry): a halted key goes on by itself when it is done. A key that doesn't wait stays as it is.",
 		}, func(in *turnInput) []act.Field {
-			return []act.Field{in.queueField(), act.Text(&in.key, "key", "the key").At("KEY").With(storage.CheckKey)}
+			return []act.Field{queueField(&in.queue), act.Text(&in.key, "key", "the key").At("KEY").With(storage.CheckKey)}
 		}, releaseTurn),
 	}
 }

@@ -1,6 +1,6 @@
 // Package doctor finds out what is wrong with a store and with the programs that use the store, and says what to do
-// about that. The act doctor shows what it finds. A program of one's own may look by itself, at the desk at which it
-// does acts:
+// about each fault. The act doctor shows the findings to people. Another program may ask for them at a desk of package
+// act:
 //
 //	desk, err := act.Open(ctx, store, act.Program{})
 //	findings, err := doctor.Examine(ctx, desk, 5*time.Minute)
@@ -10,24 +10,26 @@
 //		}
 //	}
 //
-// It looks at what programs have published about themselves and at their workers' reports, at the numbers of all queues
-// and poison queues, and at what the capabilities of the framework keep in the store: pauses, counters, gates, locks,
-// turns, guards, schedules, instances of plans, settings, and reports of spools. Of a store in a file it also looks at
-// the file's log, and at the process that writes there.
+// An examination looks at what programs have published about themselves and at their workers' reports, at the numbers
+// of all queues and poison queues, and at what the capabilities of the framework keep in the store: pauses, counters,
+// gates, locks, turns, guards, schedules, instances of plans, settings, and reports of spools. If the store is a file,
+// the examination also looks at the file's log, and at the process that writes there.
 //
-// A [Wrong] finding is one that somebody should do something about. A [Note] is good to know, and needs nobody. So a
-// store with notes alone is well.
+// A finding is [Wrong] if somebody should do something about the fault. A [Note] is good to know. So a store with notes
+// alone is well.
 //
 // # Laws
 //
-//   - A finding says what to do. An act that helps stands in its fix, as people type the act.
-//   - An examination changes nothing. It rings the processes that listen, as any pause does, and they find no news.
-//   - An examination is bounded: it looks at so many counters, gates, locks, keys and instances of each kind at most,
-//     and a finding says so where there may be more. A document that can't be read is a finding, and keeps nobody from
-//     the others. A store that can't be reached is an error.
-//   - Messages that wait for long in a queue are one finding: if a pause or a level tells why, the finding is about
-//     that.
-//   - No finding shows the content of a message or of a document, nor the key of a turn: they may be personal.
+//   - A finding says what to do. If an act helps, the fix has the act as people type it.
+//   - An examination changes nothing, but for two things. The list of locks deletes what candidates that died an hour
+//     ago have left behind. And processes that listen are rung, as a pause rings them, and find no news.
+//   - An examination is bounded: of each capability it looks at so many things at most. If a queue has more keys, or a
+//     plan more open instances, a finding says so.
+//   - A document that can't be read is a finding, and hides no other document. A store that can't be reached is an
+//     error.
+//   - Messages that wait for long in a queue are one finding. If a pause or a level tells why, the finding is about the
+//     pause or the level.
+//   - No finding shows the content of a message, nor the key of a turn: both may be personal.
 //
 // # Files
 //

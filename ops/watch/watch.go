@@ -1,5 +1,5 @@
-// Package watch looks at the queues of a store again and again, and tells with their numbers what they do a second. The
-// screen top shows that.
+// Package watch looks at the queues of a store again and again, and tells their numbers and what comes and goes a
+// second. The screen top shows both.
 //
 //	var w watch.Watch
 //	for range time.Tick(2 * time.Second) {
@@ -7,8 +7,9 @@
 //		…
 //	}
 //
-// OUT of a queue is known from what its workers publish once a minute. IN is OUT and the growth of the queue over the
-// same time, so IN is known as soon as a Watch has looked for that time. A number that isn't known is nil.
+// Workers publish once a minute what they have done. Out of a queue is known from there. In is Out and the growth of
+// the queue over the same time, so In is known as soon as a Watch has looked for as long as a report covers. An
+// unknown number is nil.
 //
 // # Laws
 //

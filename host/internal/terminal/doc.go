@@ -1,5 +1,5 @@
-// Package terminal writes what acts tell to where people or programs read that: text for people, JSON lines for
-// programs, a bar for work that takes long, and a screen for who has a terminal to itself. It knows no act.
+// Package terminal writes what acts tell: text for people, JSON lines for programs, a bar for work that takes long, and
+// a screen for an act that has a terminal to itself. The package knows no act.
 //
 // # Laws
 //

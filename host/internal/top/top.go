@@ -9,8 +9,8 @@
 // # Laws
 //
 //   - top leaves the terminal as it was, however it ends, unless its process is killed.
-//   - A store that can't be reached doesn't end it once it has seen the store: it shows what it saw last, and why there
-//     is nothing newer.
+//   - If the store can't be reached after a first look, top goes on. It shows the last look, and why there is no newer
+//     look.
 //   - A picture fits its terminal: what matters least goes first.
 //
 // # Files

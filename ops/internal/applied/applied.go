@@ -1,5 +1,5 @@
-// Package applied tells whether a message has had its effect, by what its handler leaves in the store. Somebody who
-// wants to send another message in place of it must know that, or both have their effect.
+// Package applied tells whether a message has had its effect, by what the handler of the message leaves in the store.
+// Before somebody sends another message in its place, the answer must be known: else both may have their effect.
 //
 // An answer that is not certain says why. A record may be deleted after 30 days, a reaction may leave none, and a
 // binary without the program's code may not know the document of a message.

@@ -6,7 +6,7 @@
 // # Laws
 //
 //   - An entry that was picked has no content: its body and the text of its failure may be personal.
-//   - An ID that nothing has is an error of its own, beside the entries that were found.
+//   - If no message has an ID, that is an error beside the entries that were found.
 //   - A halt that can't be read keeps nobody from settling the entry. A note says so.
 //
 // # Files

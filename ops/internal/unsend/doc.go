@@ -1,4 +1,5 @@
-// Package unsend takes messages that wait out of their queues: one that somebody takes back, or all that wait.
+// Package unsend takes messages that wait out of their queues: a message that somebody takes back, or all messages that
+// wait.
 //
 // # Laws
 //
