@@ -1,11 +1,9 @@
 package acts
 
 import (
-	"context"
 	"slices"
 
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // All returns the table of acts, noun by noun.
@@ -30,11 +28,6 @@ func All() []*act.Act {
 		auditActs(),
 		doctorActs(),
 	)
-}
-
-// nameField is the name of the thing that an act is about.
-func nameField(to *string, about string, words func(context.Context, *act.Desk) []string) act.Field {
-	return act.Text(to, "name", about).At("NAME").With(storage.CheckKey).From(words)
 }
 
 // The results of acts that many nouns have.

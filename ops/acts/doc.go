@@ -34,7 +34,7 @@
 //
 // # Files
 //
-//	acts.go      the table
+//	acts.go      the table; parts.go has fields and cells that several nouns have
 //	doctor.go    tells what package doctor finds
 //	queues.go    lists queues; pauses.go pauses them; messages.go shows, cancels and purges what waits
 //	poison.go    lists and shows the messages of the poison queues; settle.go retries and discards them, and edit.go

@@ -74,8 +74,6 @@ func messageActs() []*act.Act {
 	}
 }
 
-func kindNames(_ context.Context, desk *act.Desk) []string { return desk.Known.Kinds() }
-
 func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
 		return err

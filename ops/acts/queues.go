@@ -2,14 +2,12 @@ package acts
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/look"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // A Queue is a queue with its numbers. null is an unknown number.
@@ -105,30 +103,4 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		}
 	}
 	return nil
-}
-
-// queueField is the queue that an act is about.
-func queueField(to *string) act.Field {
-	return act.Text(to, "queue", "the queue").At("QUEUE").With(storage.CheckName).From(queueNames)
-}
-
-// queueNames are the queues that programs have told of, for completion.
-func queueNames(_ context.Context, d *act.Desk) []string {
-	return slices.Sorted(maps.Keys(d.Known.Queues))
-}
-
-// number is nil for an unknown number.
-func number(n int64) *int64 {
-	if n < 0 {
-		return nil
-	}
-	return &n
-}
-
-// cell is a number for people.
-func cell(n int64) any {
-	if n < 0 {
-		return nil
-	}
-	return fmt.Sprint(n)
 }
