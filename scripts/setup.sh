@@ -69,6 +69,10 @@ for tool in ${CI:+zsh fish sqlite3}; do
 		echo $tool
 	fi
 done
+if [ -n "${CI:-}" ] && ! command -v promtool >/dev/null && ! install prometheus; then
+	say "no promtool: the test of the alerts is SKIPPED"
+	echo promtool
+fi
 if [ -n "${CI:-}" ] && [ ! -e /usr/share/bash-completion/bash_completion ] && ! install bash-completion; then
 	say "no bash-completion: the test of the completion in bash is SKIPPED"
 	echo bash-completion
