@@ -13,7 +13,7 @@ const (
 	skippedMany    = "too many were missed"
 )
 
-// skip notes that due times have not run. Due times that follow one another are one note.
+// skip notes that due times have not run. Neighbouring due times share a note.
 func (d *decision) skip(from, due time.Time, cause Cause, why string) {
 	run, before := Run{Due: due, From: from, Cause: cause, Skipped: why}, d.doc.Runs
 	if len(before) > 0 && before[0].Skipped == why && before[0].Cause == cause {

@@ -284,7 +284,7 @@ func bounds(l Limits) Limits {
 	return l
 }
 
-// others returns the bounds that all limiters but one set, and those around this board.
+// others returns the bounds of all limiters but one, and the bounds around this board.
 func (b *board) others(i int) Limits {
 	var outer Limits
 	if b.outer != nil {

@@ -5,7 +5,7 @@
 //	make bench-settings ARGS='-nodes 2,8,32 -changes 1000'
 //
 // A change is set as millrace settings set --now does. Its time begins with the call, and ends when the last node has
-// told that it runs the change: each is asked first, and all must say yes. The pause between two changes is drawn at
+// told that it runs the change: each node is asked first, and all nodes must say yes. The pause between two changes is drawn at
 // random, up to twice -pause. With -sync normal no write waits for the disk, which tells how much of the time is the
 // disk's. Times are stated, and nothing fails because it is slow.
 package main

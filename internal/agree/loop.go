@@ -70,9 +70,6 @@ func (l *Loop) wake() bool {
 	}
 }
 
-// Woken reports that there is a reason for which the step has not been called yet.
-func (l *Loop) Woken() bool { return len(l.woken) > 0 }
-
 // hear is the loop's ear. It takes one ring until the step is called. A ring for all counts as taken also then: the
 // coming step sees what that ring is about.
 func (l *Loop) hear(data []byte, most int) int {

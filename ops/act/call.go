@@ -57,18 +57,11 @@ type Part struct {
 	Value any
 }
 
-// A Link is a cell or part from which another act can be reached.
-type Link struct {
-	Text string
-	Act  string            // by its name
-	With map[string]string // the text of fields of its request
-}
-
 // Table begins a table. none is what people read if no row follows.
 func (c *Call) Table(none string, head ...string) error { return c.to.Table(none, head) }
 
-// Row adds a row to the table that was begun last. A cell is a string, a number, a time, which is told as an age, a
-// Link, or nil, which is unknown. object is what programs read.
+// Row adds a row to the table that was begun last. A cell is a string, a number, a time, which is told as an age, or
+// nil, which is unknown. object is what programs read.
 func (c *Call) Row(object any, cells ...any) error { return c.to.Row(object, cells) }
 
 // Thing tells all of one thing: its parts, and a text. A text that is JSON is shown with an indent.
@@ -113,8 +106,6 @@ func Cell(x any) string {
 		return Ago(x)
 	case time.Duration:
 		return Age(x)
-	case Link:
-		return x.Text
 	}
 	return fmt.Sprint(x)
 }

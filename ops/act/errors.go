@@ -15,7 +15,8 @@ type UsageError struct {
 // Usage makes a UsageError.
 func Usage(format string, args ...any) error { return UsageOf("", format, args...) }
 
-// UsageOf makes a UsageError of a field. Its text doesn't name the field: who shows it does, as people know it.
+// UsageOf makes a UsageError of a field. The text doesn't name the field: the command line puts the name before the
+// text, as people have typed the field.
 func UsageOf(field, format string, args ...any) error {
 	return &UsageError{field, fmt.Errorf(format, args...)}
 }

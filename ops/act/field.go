@@ -20,7 +20,7 @@ const (
 	MaxWhy = storecall.MaxWhy
 )
 
-// A Kind says what a field takes, for a form.
+// A Kind says what a field takes, for whoever asks a person for the text.
 type Kind int
 
 // The kinds of field.
@@ -36,7 +36,7 @@ const (
 
 // A Field reads the text of a part of an input.
 type Field struct {
-	Name     string // of the flag, of the form's field, and of the JSON member
+	Name     string // of the flag
 	About    string // what it is. The word in backquotes names the value
 	Kind     Kind
 	Place    string // names it among the arguments without a flag. "" means that it is a flag

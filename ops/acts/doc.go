@@ -1,8 +1,8 @@
-// Package acts is the table of acts: all that an operator can do with the store of a program. The command line, the
-// pages and the API are made from it.
+// Package acts is the table of acts: all that an operator can do with the store of a program. The command line is made
+// from the table.
 //
-// An exported type of this package is an object that an act tells programs: a JSON line of the command line, and a
-// member of what the API answers. The names of its members stay. An unknown value is null.
+// An exported type of this package is an object that an act tells programs: a JSON line of the command line. The names
+// of the object's members stay. An unknown value is null.
 //
 // # Laws
 //
@@ -46,7 +46,7 @@
 //	             and settingstatus.go tells of the programs that have them and of roll-outs
 //	gates.go     and so on: a file for each noun
 //
-// A file has the acts of its noun: their fields, their objects, and what they tell. Beside the acts are packages for
+// A file has the acts of its noun, with the fields and the objects of each act. Beside the acts are packages for
 // what they stand on: package look sees queues and what holds them, draft makes messages of what people write, applied
 // knows whether a message has had its effect, poisoned and instances find what is meant, unsend takes messages back,
 // and tuning knows the words of settings.

@@ -66,8 +66,8 @@ type askedInstance struct {
 	looker *process.Looker // nil: it was not asked
 }
 
-// actOnAll does something with the instances that are selected, by default those of a status. One that can't be asked
-// keeps none of the others from it.
+// actOnAll does something with the instances that are selected, by default those of a status. An instance that can't be
+// asked holds up no other instance.
 func actOnAll(ctx context.Context, c *act.Call, in *instanceInput, status process.Status, do askMany) error {
 	all, err := askAll(ctx, c, in, status, do)
 	if err != nil {
