@@ -74,8 +74,22 @@ func messageActs() []*act.Act {
 	}
 }
 
+// checkFilled refuses a queue that nobody knows and that is empty: the name is misspelt. Messages may wait in a queue
+// that no program has published: the queue was renamed, or the program's worker is yet to come.
+func checkFilled(ctx context.Context, desk *act.Desk, queue string) error {
+	unknown := checkKnown(ctx, desk, []string{queue}, nil)
+	if bad := (*act.UsageError)(nil); !errors.As(unknown, &bad) {
+		return unknown
+	}
+	st, err := desk.Store.Queue(queue).Stats(ctx)
+	if err == nil && max(0, st.Ready)+max(0, st.InFlight)+max(0, st.Delayed) == 0 {
+		err = unknown
+	}
+	return err
+}
+
 func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
-	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
+	if err := checkFilled(ctx, c.Desk, in.queue); err != nil {
 		return err
 	}
 	if err := c.Table("No messages wait.", "ID", "KIND", "SENT", "READY", "ATTEMPTS", "BYTES"); err != nil {
@@ -112,7 +126,7 @@ func newWaiting(queue string, m storage.Peeked) Waiting {
 
 // cancelMessage takes a message back.
 func cancelMessage(ctx context.Context, c *act.Call, in *messageInput) error {
-	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
+	if err := checkFilled(ctx, c.Desk, in.queue); err != nil {
 		return err
 	}
 	m := unsend.Message{Queue: in.queue, ID: in.id, Kind: channel.Kind(in.kind)}
@@ -128,7 +142,7 @@ func cancelMessage(ctx context.Context, c *act.Call, in *messageInput) error {
 }
 
 func purgeQueue(ctx context.Context, c *act.Call, in *messageInput) error {
-	if err := checkKnown(ctx, c.Desk, []string{in.queue}, nil); err != nil {
+	if err := checkFilled(ctx, c.Desk, in.queue); err != nil {
 		return err
 	}
 	p, err := unsend.NewPurge(ctx, c.Desk, in.queue)

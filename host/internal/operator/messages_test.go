@@ -164,6 +164,24 @@ func TestMessagesCancel(t *testing.T) {
 	}
 }
 
+// Messages wait in a queue that no program has published, as in one that was renamed: they are shown, cancelled and
+// purged. An empty queue that nobody knows is a misspelt name.
+func TestMessagesOfAQueueThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newStranger(t, s)
+	for _, args := range []string{"queues peek wishes", "queues purge wishes -why x -yes", "messages cancel wishes id -why x"} {
+		contains(t, args, x.want(t, 2, "", strings.Fields(args)...), `unknown queue "wishes"`)
+	}
+	worldtest.Send(x.World, wish{For: "ada"}, wish{For: "bob"}, wish{For: "eve"})
+	got := jsonLines[acts.Waiting](t, result{out: x.want(t, 0, "", "queues", "peek", "wishes", "-json")})
+	if len(got) != 3 {
+		t.Fatalf("got %+v", got)
+	}
+	contains(t, "cancelled", x.want(t, 0, "", "messages", "cancel", "wishes", got[0].ID, "-why", "x"), "is cancelled.")
+	contains(t, "purged", x.want(t, 0, "", "queues", "purge", "wishes", "-why", "x", "-yes"), "Deleted 2 messages of queue wishes.")
+}
+
 // blind is a store that shows the first ready messages without receipts, and finds nothing by its key.
 func blind(s *storage.Store) *storage.Store { return storage.New(blindly{s.Driver()}) }
 
