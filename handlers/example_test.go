@@ -57,7 +57,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(w.Run(ctx)) // until the middleware ends its context
-	// Output:
+	// Unordered output:
 	// decide accounts <nil>
 	// react mails poison: no address: who is ada?
 	// <nil>

@@ -419,8 +419,11 @@ func TestAgentThatKillsItsWorkers(t *testing.T) {
 		l.wantError("i", "in the poison queue of plan-do: too many deliveries")
 		l.wantPoison("plan-do: too many deliveries", "plan-do: too many deliveries")
 		got, want := l.took(), "a, "+strings.Repeat("b, ", 2*20)+"undo a" // worker.Config.MaxDeliveries
-		// In steps, a begin that a dead worker may not have sent is sent once more.
-		if got != want && !(l.steps && strings.HasPrefix(got, "a, b, b, ") && strings.HasSuffix(got, ", b, undo a")) {
+		// In steps, a begin that a dead worker may not have sent is sent once more. Its copy may come after the undo, too.
+		if l.steps && strings.HasPrefix(got, "a, b, b, b, ") {
+			got, want = strings.ReplaceAll(got+", ", "b, ", ""), "a, undo a, "
+		}
+		if got != want {
 			l.t.Errorf("the agents: got %q, want %q", got, want)
 		}
 	})
