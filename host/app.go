@@ -51,6 +51,7 @@ type App struct {
 	working  atomic.Pointer[worker.Worker] // nil while none runs
 	listener net.Listener                  // of the web; nil for none
 	admin    net.Listener                  // for operators; nil for none
+	plain    *storage.Store                // as it was opened: Store counts the lanes of a queue together
 	traces   *sdk.TracerProvider           // nil for none
 	metrics  *prometheus.Registry
 	handled  func() int64  // counts messages; nil where no worker runs

@@ -281,13 +281,13 @@ func TestOperatorsPages(t *testing.T) {
 		args    []string
 		want    int
 	}{
-		"worker": {planned, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusOK}, "web": {web, []string{"web", "-addr=127.0.0.1:0"}, http.StatusNotFound},
-		"both": {web, []string{"-addr=127.0.0.1:0"}, http.StatusNotFound}, "no plan": {plain, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusNotFound},
+		"worker": {planned, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusUnauthorized}, "web": {web, []string{"web", "-addr=127.0.0.1:0"}, http.StatusNotFound},
+		"both": {web, []string{"-addr=127.0.0.1:0"}, http.StatusNotFound}, "no plan": {plain, []string{"worker", "-admin=127.0.0.1:0"}, http.StatusUnauthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := start(t, c.program, c.args...).url(t)
-			for _, path := range []string{"/processes", "/processes/style.css"} {
+			for _, path := range []string{"/processes", "/processes/fulfil/o17", "/ops/"} {
 				if code, body := boottest.Get(t, url+path); code != c.want {
 					t.Errorf("%s: got %d %q, want %d", path, code, body, c.want)
 				}

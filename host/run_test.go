@@ -93,7 +93,7 @@ func (r *run) end() int {
 // url waits for the program's address.
 func (r *run) url(t *testing.T) string {
 	t.Helper()
-	line := r.line(t, "http://")
+	line := r.line(t, " at http://") // a link for an operator stands in the log
 	return line[strings.Index(line, "http://"):]
 }
 

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -19,7 +20,6 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
-	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/cost"
@@ -46,6 +46,7 @@ type service struct {
 	address     *string            // of the web; nil where there is none
 	origins     *string            // that are trusted beside the web's own; nil where there is no web
 	admin       *string            // of the server for operators
+	login       *loginFlags        // who may see the pages of operators
 	spool       *string            // the file of the web's spool; nil where there is no web, empty for none
 	worker      *bool              // whether a worker runs beside the web; nil where there is no choice
 	concurrency *int               // nil where no worker can run
@@ -70,7 +71,8 @@ func serve(ctx context.Context, x Process, p Program, verb string, args []string
 			s.worker = flags.Bool("worker", verb == "", "run a worker in this process; -worker=false leaves the work to other processes")
 		}
 	}
-	s.admin = flags.String("admin", admin, "the `ADDRESS` to serve /healthz, /readyz, /metrics, /processes and /scale, HOST:PORT; port 0 takes a free port, "+off+" disables it")
+	s.admin = flags.String("admin", admin, "the `ADDRESS` to serve /healthz, /readyz, /metrics, /processes, /scale, and the pages at /ops/, HOST:PORT; port 0 takes a free port, "+off+" disables it")
+	s.login = addLogin(flags)
 	if p.Register != nil {
 		s.concurrency = flags.Int("concurrency", 0, 0, 10_000, "the number of `HANDLERS` that run at a time, for each queue; 0 means the worker's default")
 		s.active = flags.Int("active", 0, 0, 1000, "the number of `WORKERS` that consume a queue at a time; the others stand by. All processes that run a worker\n"+
@@ -141,6 +143,7 @@ func (s *service) open(ctx context.Context, a *App, routes *channel.Routes) erro
 	if err != nil {
 		return err
 	}
+	a.plain = store
 	// The summary is the last closing, because closing the store makes requests, too.
 	a.summary = sync.OnceValue(func() error { return s.summary(a) })
 	a.OnClose(a.summary)
@@ -408,8 +411,8 @@ func (a *App) ops() http.Handler {
 	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool, a.notes)
 }
 
-// operators combines the operators' addresses with the pages of processes and the number of useful workers. Those show
-// what is not for everybody, so the program's web doesn't serve them.
+// operators combines the operators' addresses with the number of useful workers and the pages. Those show what is not
+// for everybody, so the program's web doesn't serve them.
 func (s *service) operators(a *App) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ops())
@@ -420,13 +423,16 @@ func (s *service) operators(a *App) (http.Handler, error) {
 		}
 		mux.Handle("GET /scale", scale)
 	}
-	if plans := processes.Plans(a.Channels.Routes()); len(plans) > 0 {
-		pages, err := processes.Pages(a.Store, plans, s.command, a.Log)
-		if err != nil {
-			return nil, err
-		}
-		mux.Handle("/processes", pages)
-		mux.Handle("/processes/", pages)
+	mux.Handle("/processes", http.RedirectHandler(opsPath+"/processes", http.StatusMovedPermanently))
+	mux.HandleFunc("/processes/{plan}/{id...}", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, opsPath+"/processes/"+url.PathEscape(r.PathValue("id"))+"?plan="+url.QueryEscape(r.PathValue("plan")), http.StatusMovedPermanently)
+	})
+	pages, err := s.pages(a)
+	if err != nil {
+		return nil, err
+	}
+	if pages != nil {
+		mux.Handle(opsPath+"/", pages)
 	}
 	return byAddressAlone(a.admin, mux), nil
 }

@@ -16,6 +16,7 @@ type member struct {
 	empty  bool  // omitempty
 	zero   bool  // omitzero
 	quoted bool  // string
+	secret bool  // millrace:"secret"
 
 	depth  int // of embedding
 	tagged bool
@@ -94,7 +95,7 @@ func (s *structure) collect(t reflect.Type, index []int, within []reflect.Type, 
 			s.left = s.left || f.Type.Size() > 0
 			continue
 		}
-		m := member{name: name, typ: f.Type, index: at, depth: len(index), tagged: name != "", field: field}
+		m := member{name: name, typ: f.Type, index: at, depth: len(index), tagged: name != "", field: field, secret: f.Tag.Get("millrace") == "secret"}
 		if name == "" {
 			m.name = f.Name
 		}

@@ -31,6 +31,7 @@ type schema struct {
 	MinItems        *int               `json:"minItems,omitempty"`
 	MaxItems        *int               `json:"maxItems,omitempty"`
 	AnyOf           []*schema          `json:"anyOf,omitempty"`
+	WriteOnly       bool               `json:"writeOnly,omitempty"` // nobody reads it back
 	Defs            map[string]*schema `json:"$defs,omitempty"`
 }
 
@@ -44,6 +45,7 @@ type pattern struct {
 //   - What Go encodes as null may be null: a pointer, a slice, a map.
 //   - A type with MarshalText and UnmarshalText is text. A type with other methods of its own may be anything.
 //   - Structs within the type are in $defs, so a type may contain itself.
+//   - A field with the tag millrace:"secret" is writeOnly: whoever shows the JSON leaves the member out.
 //
 // It calls no method of the type.
 func Schema(t reflect.Type) ([]byte, error) {
@@ -138,6 +140,7 @@ func (b *schemaBuilder) object(t reflect.Type) *schema {
 		if m.quoted {
 			member = quoted(m.typ, member)
 		}
+		member.WriteOnly = m.secret
 		s.Properties[m.name] = member
 		if !m.empty && !m.zero {
 			s.Required = append(s.Required, m.name)

@@ -9,9 +9,8 @@ import (
 	"github.com/millrace-go/millrace/process"
 )
 
-// detail is the page of an instance.
+// detail is what the page of an instance shows.
 type detail struct {
-	shown
 	Plan, ID, Status, Class string
 	Whole                   string // link to the instance that a part belongs to
 	About                   []string
@@ -64,16 +63,16 @@ type bar struct{ X, Width, Class, Title string }
 // mostDepth is how deep steps are indented.
 const mostDepth = 9
 
-func newDetail(s *process.Stream, now time.Time, command string) detail {
+func newDetail(s *process.Stream, now time.Time, command string, whole func(id string) string) detail {
 	t := s.Timeline(now)
 	about := About(s, now, clock)
 	about[0] = strings.ToUpper(about[0][:1]) + about[0][1:]
 	d := detail{
-		shown: shown{s.ID + " · " + s.Plan, clock(now)}, Plan: s.Plan, ID: s.ID, Status: string(s.Status), Class: class(s.Status), About: about, Msg: s.Msg, Tags: Tags(s.Tags),
+		Plan: s.Plan, ID: s.ID, Status: string(s.Status), Class: class(s.Status), About: about, Msg: s.Msg, Tags: Tags(s.Tags),
 		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command),
 	}
-	if whole, _, part := strings.Cut(s.ID, "/"); part {
-		d.Whole = link(s.Plan, whole)
+	if id, _, part := strings.Cut(s.ID, "/"); part {
+		d.Whole = whole(id)
 	}
 	for i := range s.Lines {
 		if i == 0 { // the instance is the page

@@ -1,14 +1,9 @@
 package processes_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,7 +16,6 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
-	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -63,7 +57,6 @@ func plan(p *process.Plan[trip]) {
 // A site is the pages of a plan, with a worker.
 type site struct {
 	*testing.T
-	pages http.Handler
 	store *storage.Store
 	trips *process.Instances[trip]
 }
@@ -76,33 +69,32 @@ func onSite(t *testing.T, test func(s *site)) {
 		if err := process.Register(w.Registry, "trip", process.Version(1, plan)); err != nil {
 			t.Fatal(err)
 		}
-		pages, err := processes.Pages(w.Store, processes.Plans(w.Channels.Routes()), "trips", slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
 		stop := w.Start(worker.Config{})
-		test(&site{t, pages, w.Store, process.Open[trip](w.Channels, "trip")})
+		test(&site{t, w.Store, process.Open[trip](w.Channels, "trip")})
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-// get gets a page and checks what all have.
-func (s *site) get(status int, path string) string {
+// get makes the page of an instance, and checks what all have.
+func (s *site) get(id string) string {
 	s.Helper()
-	w := httptest.NewRecorder()
-	s.pages.ServeHTTP(w, httptest.NewRequestWithContext(s.Context(), http.MethodGet, path, nil))
-	body := w.Body.String()
-	if w.Code != status {
-		s.Fatalf("GET %s: got status %d, want %d\n%s", path, w.Code, status, body)
+	l, err := process.Look(s.store, "trip", "/millrace")
+	if err != nil {
+		s.Fatal(err)
 	}
-	h := w.Header()
-	if !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'; style-src 'self';") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") == "" {
-		s.Errorf("GET %s: got headers %v", path, h)
+	stream, err := l.Stream(s.Context(), id)
+	if err != nil {
+		s.Fatal(err)
 	}
+	part, err := processes.HTML(stream, time.Now(), "trips", func(id string) string { return "?whole=" + id })
+	if err != nil {
+		s.Fatal(err)
+	}
+	body := string(part)
 	if strings.Contains(body, "<script") || strings.Contains(body, "style=") || strings.Contains(body, "s3cret") {
-		s.Errorf("GET %s: got a script, a style or the secret in\n%s", path, body)
+		s.Errorf("%s: got a script, a style or the secret in\n%s", id, body)
 	}
 	return body
 }
@@ -131,8 +123,8 @@ func TestShow(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.pass(40 * time.Second)
-		page := s.get(200, "/processes/trip/t1")
-		s.has("the page", page, `<title>t1 · trip</title>`, `<span class="status on">inprocess</span>`, "<p class=\"about\">Version 1</p>", "40s ago.",
+		page := s.get("t1")
+		s.has("the page", page, `<span class="status on">inprocess</span>`, "<p class=\"about\">Version 1</p>", "40s ago.",
 			`<p>Stuck, until somebody acts:</p> <div class="stuck"><p><strong>walk</strong> <span class="id">02.00001/01</span>: panic: &lt;script&gt;`,
 			`<code>trips processes retry t1 02.00001/01 --plan trip</code>`, `<code>trips processes skip t1 02.00001/01 --plan trip</code>`, `<code>trips processes cancel t1 --plan trip</code>`,
 			`<th scope="row" class="step d0"><span class="title"><span class="name">book</span> <span class="id">01</span></span><span class="remark">after 1 failed attempt: retry after 10s: &lt;script&gt;`,
@@ -151,14 +143,13 @@ func TestShow(t *testing.T) {
 		if n := strings.Count(page, "<svg"); n != 6 || n != strings.Count(page, `<th scope="row"`) {
 			t.Errorf("got %d timelines, want 6, as many as steps", n)
 		}
-		s.has("a part", s.get(200, "/processes/trip/t1%2F02.00001"), `It is a part of <a href="/processes/trip/t1">`, `<span class="id">01</span>`)
-		s.has("a part", s.get(200, "/processes/trip/t1/02.00001"), `It is a part of`)
+		s.has("a part", s.get("t1/02.00001"), `It is a part of <a href="?whole=t1">`, `<span class="id">01</span>`)
 
 		if err := s.trips.Cancel(s.Context(), "t1", "ada", nasty); err != nil {
 			t.Fatal(err)
 		}
 		s.pass(time.Minute)
-		s.has("cancelled", s.get(200, "/processes/trip/t1"), `<span class="status back">canceled</span>`, "undo of book", `<rect class="undoes"`, "ada: cancel, because: &lt;script&gt;")
+		s.has("cancelled", s.get("t1"), `<span class="status back">canceled</span>`, "undo of book", `<rect class="undoes"`, "ada: cancel, because: &lt;script&gt;")
 	})
 }
 
@@ -174,101 +165,6 @@ func rounded(bars []string) []string {
 	return bars
 }
 
-// The list has what the form asks for, and no more than a page takes.
-func TestList(t *testing.T) {
-	onSite(t, func(s *site) {
-		s.has("nothing", s.get(200, "/processes"), "No instances.")
-		for id, days := range map[string][]string{"a 1": nil, "a%2F?b": nil, "<script>": {"stuck"}, "b1": nil} {
-			if err := s.trips.Start(s.Context(), id, trip{ID: id, Days: days}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.pass(50 * time.Second)
-		if err := s.trips.Cancel(s.Context(), "b1", "ada", ""); err != nil {
-			t.Fatal(err)
-		}
-		s.pass(10 * time.Second)
-		ids := func(path string) string {
-			t.Helper()
-			var all []string
-			for _, m := range regexp.MustCompile(`<td class="id"><a href="/processes/trip/([^"]*)">`).FindAllStringSubmatch(s.get(200, path), -1) {
-				id, err := url.PathUnescape(m[1])
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, id)
-				s.get(200, "/processes/trip/"+m[1])
-			}
-			return strings.Join(all, ", ")
-		}
-		for path, want := range map[string]string{
-			"/processes": "<script>, a 1, a%2F?b", "/processes?status=canceled": "b1", "/processes?status=completed": "", "/processes?status=inprocess&id=a+": "a 1",
-			"/processes?plan=nope&status=%3Cscript%3E": "<script>, a 1, a%2F?b", "/processes?plan=trip&id=%3Cs": "<script>", "/processes?status=stuck": "<script>",
-		} {
-			if got := ids(path); got != want {
-				t.Errorf("%s: got %q, want %q", path, got, want)
-			}
-		}
-		s.has("an unknown status", s.get(200, "/processes?status=nix"), `<p class="note">There is no status &#34;nix&#34;: these are the open ones. Choose one of open, inprocess,`)
-		s.has("an unknown plan", s.get(200, "/processes?plan=nix"), "There is no plan &#34;nix&#34;: these are of all plans.")
-		s.has("the labels", s.get(200, "/processes"), `data-label="Stuck at">02.00000/01 walk <span class="error">panic: &lt;script&gt;`, `data-label="Waits for">rest</td>`)
-		if page := s.get(200, "/processes"); strings.Contains(page, "There is no") {
-			t.Errorf("the list of what is open: got a note in %s", page)
-		}
-		s.has("the form", s.get(200, "/processes?status=stuck&id=%22%3E%3Cscript%3E"), `<option selected>stuck</option>`, `value="&#34;&gt;&lt;script&gt;"`)
-		rows := s.store.Table("trip-index")
-		for i := range 201 {
-			if _, err := rows.Put(s.Context(), "open", fmt.Sprintf("x%03d", i), fmt.Appendf(nil, `{"id":"x%03d/02","status":"stuck","step":"02/01","error":%q,"created":"2026-01-02T03:04:05Z"}`, i, nasty), storage.Condition{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		page := s.get(200, "/processes?status=stuck")
-		s.has("many", page, "There are more than these 200.", `<td class="id"><a href="/processes/trip/x000">x000/02</a></td>`, `02/01 <span class="error">&lt;script&gt;`)
-		if n := strings.Count(page, `<td class="id">`); n != 200 {
-			t.Errorf("got %d rows, want 200", n)
-		}
-	})
-}
-
-// A page tells an instance that isn't there from one that can't be read.
-func TestAnswers(t *testing.T) {
-	onSite(t, func(s *site) {
-		s.has("no instance", s.get(404, "/processes/trip/nope"), "There is no such instance.")
-		s.has("no ID", s.get(404, "/processes/trip/a%01"), "No instance can have this ID.")
-		s.get(302, "/processes/nope/t1")
-		s.get(302, "/processes/trip/")
-		s.get(301, "/processes/")
-		if _, err := s.store.Blobs("trip").Put(s.Context(), "x", []byte(`{"value":{"balance":7}}`), storage.Condition{}); err != nil {
-			t.Fatal(err)
-		}
-		s.has("somebody else's", s.get(404, "/processes/trip/x"), "is not an instance of the plan")
-		if css := s.get(200, "/processes/style.css"); !strings.Contains(css, "prefers-color-scheme: dark") {
-			t.Errorf("the style sheet: got %q", css)
-		}
-		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
-			w := httptest.NewRecorder()
-			s.pages.ServeHTTP(w, httptest.NewRequestWithContext(s.Context(), method, "/processes", nil))
-			if w.Code != http.StatusMethodNotAllowed {
-				t.Errorf("%s: got status %d, want %d", method, w.Code, http.StatusMethodNotAllowed)
-			}
-		}
-		link := storagetest.NewLink(s.store)
-		var log bytes.Buffer
-		pages, err := processes.Pages(link.Store, []string{"trip"}, "trips", slog.New(slog.NewTextHandler(&log, nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		link.Cut()
-		s.pages = pages
-		for _, path := range []string{"/processes", "/processes/trip/t1"} {
-			s.has("without the store", s.get(503, path), "The store can&#39;t be read; the log says why.")
-		}
-		if n := strings.Count(log.String(), "processes can't be shown"); n != 2 {
-			t.Errorf("got %d lines in the log, want 2: %s", n, log.String())
-		}
-	})
-}
-
 // An instance of very many steps is shown in part, and the page says so.
 func TestManySteps(t *testing.T) {
 	onSite(t, func(s *site) {
@@ -280,7 +176,7 @@ func TestManySteps(t *testing.T) {
 		if _, err := s.store.Blobs("trip").Put(s.Context(), "many", []byte(body), storage.Condition{}); err != nil {
 			t.Fatal(err)
 		}
-		page := s.get(200, "/processes/trip/many")
+		page := s.get("many")
 		s.has("many", page, "steps (200): a page shows at most 1000")
 		if n := strings.Count(page, `<th scope="row"`); n != 1000 {
 			t.Errorf("got %d steps, want 1000", n)

@@ -38,6 +38,10 @@ type Act struct {
 	Sure  Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
 	Local bool  // it needs no store
 
+	// Reveals says that it tells content: bodies, values, texts of errors. It tells their shape, and with --reveal and
+	// --why the content itself, which needs role Operator.
+	Reveals bool
+
 	bind func() binding
 }
 

@@ -3,6 +3,7 @@ package act
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +44,18 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 }
 
 // subject is what a request is about, as a command line says it, without its content.
-func (r *Request) subject() string {
+func (r *Request) subject() string { return r.words("by", "why", "yes") }
+
+// Line is the command line that makes the same request, without its content.
+func (r *Request) Line(command string) string {
+	return strings.TrimSpace(command + " " + r.Act.Name() + " " + r.words("by"))
+}
+
+// words are the texts that were given, but those of some fields.
+func (r *Request) words(but ...string) string {
 	var words []string
 	for _, f := range r.Fields {
-		if f.given == nil || f.Name == "by" || f.Name == "why" || f.Name == "yes" {
+		if f.given == nil || slices.Contains(but, f.Name) {
 			continue
 		}
 		for i, text := range *f.given {

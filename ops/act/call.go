@@ -1,8 +1,11 @@
 package act
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/millrace-go/millrace/ops/internal/reveal"
 )
 
 // Unknown stands for an unknown value.
@@ -17,7 +20,8 @@ type Call struct {
 	Why    string
 	DryRun bool
 
-	to Sink
+	revealed bool // content may be told
+	to       Sink
 }
 
 // NewCall makes a call whose findings go to a sink.
@@ -55,6 +59,33 @@ type Progress interface {
 type Part struct {
 	Name  string
 	Value any
+}
+
+// A Link is a cell or part from which another act can be reached.
+type Link struct {
+	Text string
+	Act  string            // by its name
+	With map[string]string // the text of fields of its request
+}
+
+// Content is JSON content as the request may see it: its shape, or the JSON without what its schema marks as secret.
+// The schema may be nil.
+func (c *Call) Content(raw, schema []byte) json.RawMessage {
+	if c.revealed {
+		return reveal.Open(raw, schema)
+	}
+	return reveal.Shape(raw, schema)
+}
+
+// Revealed reports that content may be told.
+func (c *Call) Revealed() bool { return c.revealed }
+
+// Fault is the text of an error of a user's code as the request may see it.
+func (c *Call) Fault(text string) string {
+	if c.revealed {
+		return text
+	}
+	return reveal.Text(text)
 }
 
 // Table begins a table. none is what people read if no row follows.
@@ -106,6 +137,8 @@ func Cell(x any) string {
 		return Ago(x)
 	case time.Duration:
 		return Age(x)
+	case Link:
+		return x.Text
 	}
 	return fmt.Sprint(x)
 }

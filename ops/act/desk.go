@@ -60,8 +60,17 @@ type Desk struct {
 	plain *storage.Store // Store without lanes
 }
 
-// Open makes a desk of an open store. The store stays the caller's, who closes it after the last act.
+// Open makes a desk of an open store, and looks. The store stays the caller's, who closes it after the last act.
 func Open(ctx context.Context, store *storage.Store, p Program) (*Desk, error) {
+	d, err := At(store, p)
+	if err != nil {
+		return nil, err
+	}
+	return d, d.Look(ctx)
+}
+
+// At is Open for a caller who looks later, before the first act. It asks the store nothing.
+func At(store *storage.Store, p Program) (*Desk, error) {
 	p.Command = cmp.Or(p.Command, "millrace")
 	d := &Desk{Program: p, plain: store}
 	routes, err := p.routes()
@@ -81,7 +90,7 @@ func Open(ctx context.Context, store *storage.Store, p Program) (*Desk, error) {
 		}
 		d.Handled = d.Registry.Inside().Handlers.About()
 	}
-	return d, d.Look(ctx)
+	return d, nil
 }
 
 // Look reads again what the programs have published.

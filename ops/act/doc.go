@@ -1,5 +1,5 @@
-// Package act says what an act is: one thing that an operator can do with a store. The command line is made from a
-// table of acts (package ops/acts). Whatever else offers acts to people or programs is made from the same table.
+// Package act says what an act is: one thing that an operator can do with a store. The command line, the
+// pages and the API are made from one table of acts (package ops/acts).
 //
 //	var pause = act.New(act.Act{
 //		Noun: "queues", Verb: "pause", About: "keep queues from being consumed", Role: act.Operator, Why: act.Must,

@@ -15,6 +15,7 @@ type Request struct {
 
 	by, why     string
 	yes, dryRun bool
+	reveal      bool
 	binding     binding
 }
 
@@ -23,7 +24,10 @@ func (a *Act) Request() *Request {
 	b := a.bind()
 	r := &Request{Act: a, Fields: b.fields, binding: b}
 	defer r.remember()
-	if a.Why != Not {
+	if a.Reveals {
+		r.Fields = append(r.Fields, Flag(&r.reveal, "reveal", "show the content, which may be personal; it needs --why"))
+	}
+	if a.Why != Not || a.Reveals {
 		about := "a `TEXT` that tells others why"
 		if a.Why == Must {
 			about = "a `TEXT` that tells others why; it has to be given"
@@ -127,7 +131,7 @@ func (r *Request) Check() error {
 		return err
 	}
 	switch {
-	case r.Act.Why == Must && strings.TrimSpace(r.why) == "":
+	case (r.Act.Why == Must || r.reveal) && strings.TrimSpace(r.why) == "":
 		return Usage("add --why TEXT: it tells others the reason")
 	case r.yes && r.dryRun:
 		return Usage("want --yes or --dry-run, not both")
@@ -137,8 +141,19 @@ func (r *Request) Check() error {
 	return nil
 }
 
+// Role is the role that the request needs.
+func (r *Request) Role() Role {
+	if r.reveal {
+		return max(r.Act.Role, Operator)
+	}
+	return r.Act.Role
+}
+
 // DryRun reports that the request changes nothing.
 func (r *Request) DryRun() bool { return r.dryRun || r.Act.Role == Viewer }
+
+// Noted reports that the audit log has the request: one that changes something, or that reveals content.
+func (r *Request) Noted() bool { return (!r.DryRun() || r.reveal) && !r.Act.Local }
 
 // Do does the act for a person, who is named in c.By unless the request names somebody else. It checks the request
 // first.
@@ -149,9 +164,9 @@ func (r *Request) Do(ctx context.Context, c *Call) error {
 	if r.by != "" {
 		c.By = r.by
 	}
-	c.Why, c.DryRun = r.why, r.dryRun
+	c.Why, c.DryRun, c.revealed = r.why, r.dryRun, r.reveal
 	run := r.binding.run
-	if !r.DryRun() && !r.Act.Local {
+	if r.Noted() {
 		run = r.audited
 	}
 	if err := run(ctx, c); err != nil {

@@ -1,8 +1,8 @@
-// Package acts is the table of acts: all that an operator can do with the store of a program. The command line is made
-// from the table.
+// Package acts is the table of acts: all that an operator can do with the store of a program. The command line, the
+// pages and the API are made from the table.
 //
-// An exported type of this package is an object that an act tells programs: a JSON line of the command line. The names
-// of the object's members stay. An unknown value is null.
+// An exported type of this package is an object that an act tells programs: a JSON line of the command line, a result
+// of the API. The names of the object's members stay. An unknown value is null.
 //
 // # Laws
 //

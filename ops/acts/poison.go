@@ -71,7 +71,7 @@ func poisonActs() []*act.Act {
 			More: "It never shows the content of a message. An entry that can't be decoded has no ID; use its key. Long reasons are cut, but " +
 				"--reason needs the complete reason: --json prints it.",
 		}, (*selection).fields, listPoison),
-		act.New(act.Act{Noun: "poison", Verb: "show", Role: act.Viewer, About: "show everything about messages in the poison queue",
+		act.New(act.Act{Noun: "poison", Verb: "show", Role: act.Viewer, Reveals: true, About: "show everything about messages in the poison queue",
 			More: "ID is that of a message, the key of an entry, or what the program's own binary knows messages by. It shows the error and the " +
 				"whole body, which may be personal.",
 		}, func(in *selection) []act.Field {
@@ -132,25 +132,40 @@ func showPoison(ctx context.Context, c *act.Call, in *selection) error {
 
 // newPoisonedMessage also loads a body that lies beside its message, and says so if that is gone.
 func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (PoisonedMessage, error) {
-	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: m.Error, Emitted: m.Emitted, Uncompensated: m.Uncompensated, Message: m.Body}
-	if !json.Valid(m.Body) {
-		s.Message, s.Raw = nil, m.Body
-		return s, nil
-	}
+	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error), Emitted: m.Emitted, Uncompensated: m.Uncompensated}
 	e, err := wire.Decode(m.Body)
-	if err != nil || e.DataRef == "" || e.CheckDataRef(m.Queue) != nil {
+	switch {
+	case !json.Valid(m.Body) && c.Revealed():
+		s.Raw = m.Body
+		return s, nil
+	case err != nil: // nothing says what of it is personal
+		s.Message = c.Content(m.Body, nil)
 		return s, nil
 	}
-	switch err := c.Channels.Outbox().FetchBody(ctx, &e); {
-	case errors.Is(err, wire.ErrDataLost):
-		s.Lost = err.Error()
-		return s, nil
-	case err != nil:
-		return s, err
+	if e.DataRef != "" && e.CheckDataRef(m.Queue) == nil {
+		switch err := c.Channels.Outbox().FetchBody(ctx, &e); {
+		case errors.Is(err, wire.ErrDataLost):
+			s.Lost = err.Error()
+		case err != nil:
+			return s, err
+		default:
+			e.DataRef = ""
+		}
 	}
-	e.DataRef = ""
+	e.LastError = c.Fault(e.LastError)
+	if e.DataRef == "" {
+		e.Data = c.Content(e.Data, schemaOf(c.Desk, e.Kind))
+	}
 	s.Message, err = e.Encode()
 	return s, err
+}
+
+// schemaOf is the schema of a kind; nil if nobody has told it.
+func schemaOf(desk *act.Desk, kind channel.Kind) []byte {
+	if k := desk.Known.Kind(kind); k != nil {
+		return k.Schema
+	}
+	return nil
 }
 
 // parts are what people read of a message, beside its text.

@@ -109,9 +109,11 @@ func listInstances(ctx context.Context, c *act.Call, in *instancesInput) error {
 		return err
 	}
 	for _, x := range all {
-		cells := []any{x.Plan, x.ID, processes.At(x.Entry), x.Since, act.Short(x.Error)}
+		x.Error = c.Fault(x.Error)
+		id := act.Link{Text: x.ID, Act: "processes show", With: map[string]string{"id": x.ID, "plan": x.Plan}}
+		cells := []any{x.Plan, id, processes.At(x.Entry), x.Since, act.Short(x.Error)}
 		if !stuck {
-			cells = instanceCells(x, q.Now)[from:]
+			cells = instanceCells(x, id, q.Now)[from:]
 		}
 		if err := c.Row(x, cells...); err != nil {
 			return err
@@ -141,8 +143,30 @@ func searchInstances(ctx context.Context, c *act.Call, lookers []*process.Looker
 	return all, nil
 }
 
+// veil takes out of an instance what the request may not see: its state, and the texts of errors.
+func veil(c *act.Call, s *process.Stream) {
+	failures := func(all []process.Failure) {
+		for i := range all {
+			all[i].Msg = c.Fault(all[i].Msg)
+		}
+	}
+	s.Msg = c.Fault(s.Msg)
+	if s.State != nil {
+		s.State = c.Content(s.State, nil)
+	}
+	for i := range s.Lines {
+		x := &s.Lines[i]
+		x.Msg = c.Fault(x.Msg)
+		failures(x.Failures)
+		for j := range x.Undos {
+			x.Undos[j].Msg = c.Fault(x.Undos[j].Msg)
+			failures(x.Undos[j].Failures)
+		}
+	}
+}
+
 // instanceCells are the row of an instance, whatever its status.
-func instanceCells(x Instance, now time.Time) []any {
+func instanceCells(x Instance, id act.Link, now time.Time) []any {
 	is, age := strings.Join(x.Waits, ", "), now.Sub(x.Created)
 	if !x.Ended.IsZero() {
 		is, age = act.Ago(x.Ended), x.Ended.Sub(x.Created)
@@ -153,7 +177,7 @@ func instanceCells(x Instance, now time.Time) []any {
 	if x.Error != "" {
 		is = strings.TrimPrefix(is+": "+x.Error, ": ")
 	}
-	return []any{x.Plan, x.ID, string(x.Status), processes.Took(age), act.Short(is), act.Short(processes.Tags(x.Tags))}
+	return []any{x.Plan, id, string(x.Status), processes.Took(age), act.Short(is), act.Short(processes.Tags(x.Tags))}
 }
 
 // listPlanVersions lists the versions of plans.
@@ -189,6 +213,7 @@ func showInstance(ctx context.Context, c *act.Call, in *instanceInput) error {
 	if err != nil {
 		return err
 	}
+	veil(c, s)
 	now := time.Now()
 	if in.trace {
 		var b bytes.Buffer

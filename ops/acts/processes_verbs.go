@@ -12,11 +12,11 @@ func processActs() []*act.Act {
 	whole := func(in *instanceInput) []act.Field { return in.fields() }
 	withStep := func(in *instanceInput) []act.Field { return in.fields(in.stepField()) }
 	return []*act.Act{
-		act.New(act.Act{Noun: "processes", Verb: "list", Role: act.Viewer, About: "list the instances of plans",
+		act.New(act.Act{Noun: "processes", Verb: "list", Role: act.Viewer, Reveals: true, About: "list the instances of plans",
 			More: "Without --since it lists the instances that have not ended, or with a --status of those that have, those of the last day. It reads an " +
 				"index that is some seconds behind. AGE is since the start, or until the end.",
 		}, (*instancesInput).fields, listInstances),
-		act.New(act.Act{Noun: "processes", Verb: "show", Role: act.Viewer, About: "show the steps of an instance and their times",
+		act.New(act.Act{Noun: "processes", Verb: "show", Role: act.Viewer, Reveals: true, About: "show the steps of an instance and their times",
 			More: "It draws the steps as a tree, with their times as bars. ID may be a part's, such as o17/02.00003. The errors of agents may be " +
 				"personal. --json prints the stream with the state, in one line: each step has id, name, status, topic, key, msg, trackingId, created, " +
 				"timestamp, timeout, ref, tag, prev and next.",

@@ -95,7 +95,7 @@ func scheduleActs() []*act.Act {
 			More: "STATE is working, paused, overdue (no worker has done what was due five minutes ago) or orphaned (no worker has had it for an " +
 				"hour). NEXT is by the clocks of the schedule's zone. LAST is the run before.",
 		}, func(in *act.Page) []act.Field { return act.List(in, "schedules", "names") }, listSchedules),
-		act.New(act.Act{Noun: "schedules", Verb: "show", Role: act.Viewer, About: "show a schedule: its runs, next and last, and who changed it",
+		act.New(act.Act{Noun: "schedules", Verb: "show", Role: act.Viewer, Reveals: true, About: "show a schedule: its runs, next and last, and who changed it",
 			More: "It keeps the last 20 runs and changes.",
 		}, (*scheduleInput).fields, showSchedule),
 		order("pause", "keep a schedule from running", "Due times until schedules resume are left out; schedules backfill makes up for them. ", (*schedule.Schedule).Pause),
@@ -193,6 +193,9 @@ func showSchedule(ctx context.Context, c *act.Call, in *scheduleInput) error {
 		return err
 	}
 	shown := ScheduleShown{Schedule: newSchedule(x), Following: []time.Time{}, Runs: append([]schedule.Run{}, x.Runs...), Changes: append([]schedule.Change{}, x.Changes...)}
+	for i := range shown.Runs {
+		shown.Runs[i].Failed = c.Fault(shown.Runs[i].Failed)
+	}
 	for t := x.Next; len(shown.Following) < following && !t.IsZero(); {
 		if t = x.Spec.Next(t); !t.IsZero() {
 			shown.Following = append(shown.Following, t)
@@ -211,7 +214,7 @@ func showSchedule(ctx context.Context, c *act.Call, in *scheduleInput) error {
 	return errors.Join(
 		c.Table("", "NAME", "STATE", "SPEC", "MISSED", "OVERLAP", "PROGRAM"),
 		c.Row(shown, x.Name, string(x.State), x.Spec.String(), x.Missed, x.Overlap, x.Program),
-		c.Say(nil, "%s", text), tellRuns(c, x.Runs), tellChanges(c, x.Changes))
+		c.Say(nil, "%s", text), tellRuns(c, shown.Runs), tellChanges(c, x.Changes))
 }
 
 func tellRuns(c *act.Call, runs []schedule.Run) error {

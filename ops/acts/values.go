@@ -102,12 +102,12 @@ func documentActs() []*act.Act {
 	}
 	return []*act.Act{
 		act.New(act.Act{Noun: "values", Verb: "list", Role: act.Viewer, About: "list the collections of documents, or the documents of one", More: aboutList}, list(false), listDocuments),
-		act.New(act.Act{Noun: "values", Verb: "show", Role: act.Viewer, About: "show the stored value of a document",
+		act.New(act.Act{Noun: "values", Verb: "show", Role: act.Viewer, Reveals: true, About: "show the stored value of a document",
 			More: "A view also has the sequence numbers that it has folded, by source. Values may be personal. --json also prints the record: " +
 				"version (messages applied), emitted (events), remembered (messages in the window), pending (events not known to be sent), size (bytes).",
 		}, show(false), showValue),
 		act.New(act.Act{Noun: "views", Verb: "list", Role: act.Viewer, About: "list the views, or the documents of one", More: aboutList}, list(true), listDocuments),
-		act.New(act.Act{Noun: "views", Verb: "show", Role: act.Viewer, About: "show a document of a view",
+		act.New(act.Act{Noun: "views", Verb: "show", Role: act.Viewer, Reveals: true, About: "show a document of a view",
 			More: "It may be personal. values show also prints the sequence numbers that it has folded.",
 		}, show(true), showView),
 		rebuildAct(),
@@ -207,11 +207,11 @@ func showValue(ctx context.Context, c *act.Call, in *documentInput) error {
 		return err
 	}
 	line := Document{Kind: in.kind, Key: key, Version: d.Version, Emitted: d.Emitted, Remembered: len(d.Applied) / recordEntry,
-		Pending: []PendingEvents{}, Size: size, Value: d.Value}
+		Pending: []PendingEvents{}, Size: size, Value: c.Content(d.Value, c.Known.ValueSchema(in.kind))}
 	for _, p := range d.Pending {
 		line.Pending = append(line.Pending, PendingEvents{p.At, len(p.Events)})
 	}
-	return c.Thing(line, nil, string(d.Value))
+	return c.Thing(line, nil, string(line.Value))
 }
 
 func showView(ctx context.Context, c *act.Call, in *documentInput) error {
@@ -222,6 +222,9 @@ func showView(ctx context.Context, c *act.Call, in *documentInput) error {
 	var folded struct{ View json.RawMessage }
 	if json.Unmarshal(d.Value, &folded) != nil || folded.View == nil {
 		return act.Usage("%s is not a view; %s values show prints it", in.kind, c.Command)
+	}
+	if err := json.Unmarshal(c.Content(d.Value, c.Known.ValueSchema(in.kind)), &folded); err != nil {
+		return err
 	}
 	return c.Thing(ViewDocument{key, folded.View, in.kind}, nil, string(folded.View))
 }

@@ -59,6 +59,12 @@ func NewID() string {
 	return id.String()
 }
 
+// CheckID returns what is wrong with an ID that somebody else has made: a form or a program.
+func CheckID(id string) error {
+	_, err := timeOf(id)
+	return err
+}
+
 // timeOf returns the time in an ID.
 func timeOf(id string) (time.Time, error) {
 	u, err := uuid.Parse(id)

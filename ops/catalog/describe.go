@@ -37,8 +37,11 @@ func Describe(r *handlers.Registry, p Program) Description {
 		if c := (Collection{Name: h.Collection, View: h.View, Form: h.Form}); c.Name != "" {
 			if c.Form == "" {
 				c.Type = jsonform.Print(h.Value)
+				if schema, err := jsonform.Schema(h.Value); err == nil && len(schema) <= maxSchema {
+					c.Schema = schema
+				}
 			}
-			if !slices.Contains(d.Collections, c) {
+			if !slices.ContainsFunc(d.Collections, func(x Collection) bool { return x.Name == c.Name && x.Noun() == c.Noun() && x.Type == c.Type }) {
 				d.Collections = append(d.Collections, c)
 			}
 		}
@@ -84,9 +87,12 @@ func (d Description) encode() ([]byte, error) {
 		if err != nil || len(b) <= maxDocument {
 			break
 		}
-		d.Kinds = slices.Clone(d.Kinds)
+		d.Kinds, d.Collections = slices.Clone(d.Kinds), slices.Clone(d.Collections)
 		for i := range d.Kinds {
 			drop(&d.Kinds[i])
+		}
+		for i := range d.Collections {
+			d.Collections[i].Schema = nil
 		}
 		b, err = json.Marshal(d)
 	}

@@ -201,7 +201,9 @@ func author() string {
 }
 
 // table is the table of acts of this command line.
-func (s *session) table() []*act.Act { return append(acts.All(), top.Act(s.seat)) }
+func (s *session) table() []*act.Act {
+	return append(acts.All(), top.Act(s.seat), s.pages(), newToken())
+}
 
 // seat is where top sits. It has a terminal to itself, and gives the terminal back at the first signal, because the
 // store may be slow to stop.

@@ -84,7 +84,7 @@ func TestListAndShow(t *testing.T) {
 	if e := byID[""]; e.Key != junk || e.Reason != handlers.ReasonUndecodable || e.Kind != "" {
 		t.Errorf("undecodable: got %+v", e)
 	}
-	shows := jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", id, junk, "-json"))
+	shows := jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", "-reveal", "-why=x", id, junk, "-json"))
 	for _, s := range shows {
 		e, err := wire.Decode(s.Message)
 		isJunk := string(s.Raw) == "junk "+nasty && string(s.Message) == "null" && s.Key == junk
@@ -97,7 +97,7 @@ func TestListAndShow(t *testing.T) {
 		t.Errorf("got %d messages, want 2", len(shows))
 	}
 	for _, args := range [][]string{
-		{"poison", "list"}, {"poison", "list", "-json"}, {"poison", "show", id, junk}, {"poison", "show", "-json", id, junk},
+		{"poison", "list"}, {"poison", "list", "-json"}, {"poison", "show", "-reveal", "-why=x", id, junk}, {"poison", "show", "-reveal", "-why=x", "-json", id, junk},
 		{"poison", "retry", "-dry-run", "-all"}, {"poison", "retry", "-reason", "nope"}, {"poison", "retry", "-json", "-all", "-dry-run"},
 	} {
 		r := w.run(t, args...)
@@ -132,13 +132,13 @@ func TestShowByReservation(t *testing.T) {
 	w.drained(t, "reservations")
 	stop()
 	got := map[string]bool{}
-	for _, s := range jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", sent[0].ID, "-json")) {
+	for _, s := range jsonLines[acts.PoisonedMessage](t, w.want(t, 0, "poison", "show", "-reveal", "-why=x", sent[0].ID, "-json")) {
 		got[s.ID] = true
 	}
 	if len(got) != 2 || !got[reservations.Key(sent[0].ID)] || !got[cancel.MessageID()] {
 		t.Errorf("got %v, want both commands of the reservation", got)
 	}
-	if r := w.want(t, 3, "poison", "show", "another"); !strings.Contains(r.err, `no message "another"`) {
+	if r := w.want(t, 3, "poison", "show", "-reveal", "-why=x", "another"); !strings.Contains(r.err, `no message "another"`) {
 		t.Errorf("got %q", r.err)
 	}
 }
@@ -162,7 +162,7 @@ func TestShowLargeBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.poison(t, 0, closed)
-	if r := w.want(t, 0, "poison", "show", id); !strings.Contains(r.out, m.Name) || strings.Contains(r.out, "dataref") {
+	if r := w.want(t, 0, "poison", "show", "-reveal", "-why=x", id); !strings.Contains(r.out, m.Name) || strings.Contains(r.out, "dataref") {
 		t.Errorf("got %.500s, want the whole body", r.out)
 	}
 	for info, err := range w.store.Blobs("claims").List(t.Context(), "") {
@@ -173,7 +173,7 @@ func TestShowLargeBody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if r := w.want(t, 0, "poison", "show", id); !strings.Contains(r.out, "body is gone") {
+	if r := w.want(t, 0, "poison", "show", "-reveal", "-why=x", id); !strings.Contains(r.out, "body is gone") {
 		t.Errorf("got %q, want the loss told", r.out)
 	}
 	if r := w.want(t, 1, "poison", "retry", "-id", "nope", "-id", id); !strings.Contains(r.err, `no message "nope"`) {

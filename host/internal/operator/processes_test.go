@@ -121,31 +121,31 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	}})
 	contains(t, "list", x.want(t, 0, "", "processes", "list"), "No instances that have not ended. --since 24h")
 	contains(t, "list of ended ones", x.want(t, 0, "", "processes", "list", "-since", "1h"), "No instances.")
-	contains(t, "show", x.want(t, 3, "", "processes", "show", "t1"), `no instance "t1" of trip`)
+	contains(t, "show", x.want(t, 3, "", "processes", "show", "-reveal", "-why=x", "t1"), `no instance "t1" of trip`)
 	x.start(t, trip{ID: "t1", Stick: "think", Days: 2})
 	x.until(t, "trip t1 02 think ", "-stuck")
 	contains(t, "versions", x.want(t, 0, "", "processes", "versions"), "PLAN VERSION SINCE OPEN STUCK trip 2 ")
 	contains(t, "rerun of no step", x.want(t, 1, "", "processes", "rerun", "t1", "99"), "no step 99: version 2 of the plan has none")
 	contains(t, "skip of a step that is not stuck", x.want(t, 1, "", "processes", "skip", "t1", "book"), "step 01 book is not stuck: it is completed")
-	contains(t, "stuck", x.want(t, 0, "", "processes", "list", "-stuck"), "panic: no think millrace processes show t1 shows all")
-	contains(t, "show", x.want(t, 0, "", "processes", "show", "t1"), "trip t1: stuck, version 2", "02 think stuck", "Step 02 think is stuck. millrace processes retry t1 02 tries it again")
+	contains(t, "stuck", x.want(t, 0, "", "processes", "list", "-reveal", "-why=x", "-stuck"), "panic: no think millrace processes show t1 shows all")
+	contains(t, "show", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"), "trip t1: stuck, version 2", "02 think stuck", "Step 02 think is stuck. millrace processes retry t1 02 tries it again")
 	contains(t, "doctor", x.want(t, 4, "", "doctor"), `WRONG plan trip: 1 instance is stuck: "t1" millrace processes list --plan trip --stuck shows why.`)
 	contains(t, "retry", x.want(t, 0, "", "processes", "retry", "t1", "-wait", "2m"), `"t1" of trip: retry 02 is done.`)
 	contains(t, "refused", x.want(t, 1, "", "processes", "skip", "t1", "book", "-wait", "2m"), "step 01 book is not stuck: it is completed")
 	contains(t, "skip", x.want(t, 0, "", "processes", "skip", "t1", "-by", "ada", "-why", "never mind", "-wait", "2m"), `"t1" of trip: skip 02 is done.`)
 	x.until(t, "t1 inprocess ")
 	x.until(t, " car who=ada", "-waits", "car")
-	contains(t, "notes", x.want(t, 0, "", "processes", "show", "t1"), " ada: skip 02, because: never mind", "02 think skipped", "until 2")
+	contains(t, "notes", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"), " ada: skip 02, because: never mind", "02 think skipped", "until 2")
 	contains(t, "a signal of another form", x.want(t, 2, `{"car":7,"color":"red"}`, "processes", "signal", "t1", "stranger.arrived.v1", "-"), `unknown member "color"`, "car: want string, got number")
 	contains(t, "signal", x.want(t, 0, `{"car":"red"}`, "processes", "signal", "t1", "stranger.arrived.v1", "-", "-wait", "2m"), `"t1" of trip: signal stranger.arrived.v1 is done.`)
 	x.until(t, "t1 completed ", "-status", "completed")
 	var stream process.Stream
-	_, out, _ := x.do(t, "", "processes", "show", "t1", "-json")
+	_, out, _ := x.do(t, "", "processes", "show", "-reveal", "-why=x", "t1", "-json")
 	if err := json.Unmarshal([]byte(out), &stream); err != nil || !strings.Contains(string(stream.State), `"car":"red"`) || len(stream.Lines) != 12 || stream.Lines[5].Tag != "who=ada" {
 		t.Errorf("show -json: got %s (%v)", out, err)
 	}
-	trace := x.want(t, 0, "", "processes", "show", "t1", "-trace")
-	line := oneLine[map[string]any](t, x.want(t, 0, "", "processes", "show", "t1", "-trace", "-json"))
+	trace := x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1", "-trace")
+	line := oneLine[map[string]any](t, x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1", "-trace", "-json"))
 	if events, _ := line["traceEvents"].([]any); len(events) == 0 || !json.Valid([]byte(trace)) || !strings.Contains(trace, `"traceEvents": [`) {
 		t.Errorf("trace: got %s and the line %v", trace, line)
 	}
@@ -158,7 +158,7 @@ func testProcesses(t *testing.T, s *storage.Store) {
 		t.Errorf("cancel: got %+v", got)
 	}
 	x.until(t, "t2 canceled ", "-since", "1h")
-	contains(t, "cancelled", x.want(t, 0, "", "processes", "show", "t2"), "01 book undone", "undo undone")
+	contains(t, "cancelled", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t2"), "01 book undone", "undo undone")
 	contains(t, "cancel again", x.want(t, 0, "", "processes", "cancel", "t2", "-wait", "2m"), "cancel is done: it was canceled before, by ")
 
 	x.start(t, trip{ID: "t3", Stick: "day 1", Days: 2})
@@ -241,7 +241,7 @@ func TestDrawing(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(t, 5*time.Second)
-		got := table(x.want(t, 0, "", "processes", "show", "t1"))
+		got := table(x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"))
 		want := strings.TrimPrefix(`
 ID        STEP    STATUS     TOOK   0s                                      40s
 01        book    undone      30s * |==========x---------===========          |
@@ -289,7 +289,7 @@ func TestDrawingFits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := x.want(t, 0, "", "processes", "show", "t1"); strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, `ada: cancel, because: a\x1b[2Jb\u202elong`) {
+		if out := x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"); strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, `ada: cancel, because: a\x1b[2Jb\u202elong`) {
 			t.Errorf("got %q", out)
 		}
 		s.Lines[1].Name = strings.Repeat(nasty, 3)
@@ -441,10 +441,10 @@ func TestProcessesOfSeveralPlans(t *testing.T) {
 		}
 	}
 	contains(t, "list", x.want(t, 0, "", "processes", "list"), "PLAN ID STATUS", "tour both inprocess", "trip both inprocess")
-	contains(t, "show", x.want(t, 0, "", "processes", "show", "b"), "tour b: inprocess")
-	contains(t, "show", x.want(t, 2, "", "processes", "show", "both"), `the plans tour and trip have an instance "both"`)
-	contains(t, "show", x.want(t, 0, "", "processes", "show", "both", "-plan", "trip"), "trip both: inprocess")
-	contains(t, "show", x.want(t, 3, "", "processes", "show", "c"), `no instance "c" of tour or trip`)
+	contains(t, "show", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "b"), "tour b: inprocess")
+	contains(t, "show", x.want(t, 2, "", "processes", "show", "-reveal", "-why=x", "both"), `the plans tour and trip have an instance "both"`)
+	contains(t, "show", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "both", "-plan", "trip"), "trip both: inprocess")
+	contains(t, "show", x.want(t, 3, "", "processes", "show", "-reveal", "-why=x", "c"), `no instance "c" of tour or trip`)
 	contains(t, "doctor", x.want(t, 4, "", "doctor"), `WRONG plan tour: 2 instances are overdue: the alarm of each was due more than 20m0s ago: "b", "both"`)
 	if _, err := x.Store.Table("trip-index").Put(t.Context(), "open", "bad", []byte("junk"), storage.Condition{}); err != nil {
 		t.Fatal(err)

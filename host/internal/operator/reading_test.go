@@ -60,7 +60,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 		"spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
 	}
 	for _, a := range new(session).table() {
-		if a.Role != act.Viewer && a.Noun != "top" {
+		if a.Role != act.Viewer || a.Noun == "ops" { // which serves until a signal
 			continue
 		}
 		line := append(strings.Fields(a.Name()), strings.Fields(arguments[a.Name()])...)

@@ -35,7 +35,7 @@ func TestSchedules(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, start := newTimekeeper(t)
 		contains(t, "list", x.want(t, 0, "", "schedules", "list"), "No schedules.")
-		contains(t, "show", x.want(t, 3, "", "schedules", "show", "nightly"), `no schedule "nightly": no worker has ever registered it`)
+		contains(t, "show", x.want(t, 3, "", "schedules", "show", "-reveal", "-why=x", "nightly"), `no schedule "nightly": no worker has ever registered it`)
 		contains(t, "pause", x.want(t, 3, "", "schedules", "pause", "nightly"), `no schedule "nightly"`)
 		stop := start()
 		_ = worldtest.Pause(t.Context(), 36*time.Hour)
@@ -71,11 +71,11 @@ func TestSchedules(t *testing.T) {
 			}
 		}
 		_ = worldtest.Pause(t.Context(), time.Minute)
-		shown := oneLine[acts.ScheduleShown](t, x.want(t, 0, "", "schedules", "show", "nightly", "-json"))
+		shown := oneLine[acts.ScheduleShown](t, x.want(t, 0, "", "schedules", "show", "-reveal", "-why=x", "nightly", "-json"))
 		if len(shown.Following) != 5 || len(shown.Runs) != 20 || shown.Changes[0].By != "ada" || shown.Changes[0].Why != "no paper" {
 			t.Errorf("show -json: got %+v", shown)
 		}
-		contains(t, "show", x.want(t, 0, "", "schedules", "show", "nightly"), "Next: 2000-01-03 03:15:00 +0100, 2000-01-04 03:15:00 +0100", "DUE FROM CAUSE RUN COMMAND", "– backfill sent ", "WHEN WHAT BY WHY", "backfill of 29 due times", "ada no paper")
+		contains(t, "show", x.want(t, 0, "", "schedules", "show", "-reveal", "-why=x", "nightly"), "Next: 2000-01-03 03:15:00 +0100, 2000-01-04 03:15:00 +0100", "DUE FROM CAUSE RUN COMMAND", "– backfill sent ", "WHEN WHAT BY WHY", "backfill of 29 due times", "ada no paper")
 		contains(t, "backwards", x.want(t, 2, "", "schedules", "backfill", "nightly", "1999-11-30T00:00:00Z", "1999-11-01T00:00:00Z"), "schedules backfill: TO is before FROM")
 		contains(t, "no time", x.want(t, 2, "", "schedules", "backfill", "nightly", "soon", "1999-11-01T00:00:00Z"), "schedules backfill: FROM: want a time such as")
 		if _, out, _ := x.do(t, "", "__complete", "schedules", "pause", "n"); !strings.HasPrefix(out, "nightly\n") {
@@ -102,7 +102,7 @@ func TestDoctorFindsSchedules(t *testing.T) {
 		_ = worldtest.Pause(t.Context(), 36*time.Hour)
 		out := x.want(t, 4, "", "doctor")
 		contains(t, "failed", out, "WRONG the last run of schedule broken, due at", "has failed", "schedules show broken tells why.")
-		contains(t, "why", x.want(t, 0, "", "schedules", "show", "broken"), "scheduled failed: panic: no paper –")
+		contains(t, "why", x.want(t, 0, "", "schedules", "show", "-reveal", "-why=x", "broken"), "scheduled failed: panic: no paper –")
 		if list := x.want(t, 0, "", "schedules", "list") + x.want(t, 0, "", "schedules", "list", "-json"); strings.Contains(list+out, "no paper") {
 			t.Errorf("the text of a failure may be personal: %s%s", list, out)
 		}

@@ -39,10 +39,10 @@ func testWalk(t *testing.T, s *storage.Store) {
 
 	contains(t, "values list", x.want(t, 0, "", "values", "list"), "accounts values stranger.wish.v1, test.add.v1, test.refused.v1", "totals view test.added.v1")
 	contains(t, "values list", x.want(t, 0, "", "values", "list", "accounts", "-json"), `{"kind":"accounts","key":"ada","size":`)
-	contains(t, "values show", x.want(t, 0, "", "values", "show", "accounts", "ada"), `{ "balance": 5, "count": 1 }`)
+	contains(t, "values show", x.want(t, 0, "", "values", "show", "-reveal", "-why=x", "accounts", "ada"), `{ "balance": 5, "count": 1 }`)
 	contains(t, "views list", x.want(t, 0, "", "views", "list", "totals"), "ada")
-	contains(t, "views show", x.want(t, 0, "", "views", "show", "totals", "ada"), `{ "sum": 5, "count": 1 }`)
-	contains(t, "views show", x.want(t, 0, "", "views", "show", "totals", "ada", "-json"), `{"key":"ada","value":{"sum":5,"count":1},"view":"totals"}`)
+	contains(t, "views show", x.want(t, 0, "", "views", "show", "-reveal", "-why=x", "totals", "ada"), `{ "sum": 5, "count": 1 }`)
+	contains(t, "views show", x.want(t, 0, "", "views", "show", "-reveal", "-why=x", "totals", "ada", "-json"), `{"key":"ada","value":{"sum":5,"count":1},"view":"totals"}`)
 	contains(t, "views rebuild", x.want(t, 2, "", "views", "rebuild", "totals"), "use the program's own binary")
 	contains(t, "top", x.want(t, 0, "", "top", "-n", "2", "-every", "100ms"), "lists ready 1", "in – out – p99 –", "Note: no worker publishes what it does")
 	contains(t, "doctor", x.want(t, 4, "", "doctor"), "WRONG queue lists is consumed by nobody, with 1 message ready", "1 thing is wrong.")
@@ -54,7 +54,7 @@ func testWalk(t *testing.T, s *storage.Store) {
 	x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", old, "-")
 	x.work(t)
 	worldtest.Want(t, "balance after an edit", x.Balance("ada"), 7)
-	x.want(t, 3, "", "poison", "show", old)
+	x.want(t, 3, "", "poison", "show", "-reveal", "-why=x", old)
 	testCoord(t, x)
 }
 

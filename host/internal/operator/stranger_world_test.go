@@ -170,7 +170,7 @@ func sessionIn(t testing.TB, p Program, s *storage.Store, file string, args ...s
 	p.Command = cmp.Or(p.Command, "millrace")
 	x := &session{Program: p, in: strings.NewReader(""), out: terminal.NewOutput(io.Discard), process: boot.Process{Args: args, Stderr: io.Discard, Getenv: func(string) string { return "" }}}
 	x.opens = func(ctx context.Context, r *act.Request) (*act.Desk, func(*error), error) {
-		if r == nil || r.DryRun() {
+		if r == nil || !r.Noted() {
 			s = readOnly(t, s, args)
 		}
 		desk, err := act.Open(ctx, s, p.Program)

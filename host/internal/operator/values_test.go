@@ -46,10 +46,10 @@ func TestValuesShow(t *testing.T) {
 	w.work(t, nil)
 	w.drained(t)
 	var c reservations.Capacity
-	if err := json.Unmarshal([]byte(w.want(t, 0, "values", "show", "capacity", date).out), &c); err != nil || c.Remaining != 0 || len(c.Accepted) != 5 {
+	if err := json.Unmarshal([]byte(w.want(t, 0, "values", "show", "-reveal", "-why=x", "capacity", date).out), &c); err != nil || c.Remaining != 0 || len(c.Accepted) != 5 {
 		t.Errorf("got %+v (%v)", c, err)
 	}
-	got := jsonLines[acts.Document](t, w.want(t, 0, "values", "show", "-json", "capacity", date))
+	got := jsonLines[acts.Document](t, w.want(t, 0, "values", "show", "-reveal", "-why=x", "-json", "capacity", date))
 	if len(got) != 1 {
 		t.Fatalf("got %d lines, want 1", len(got))
 	}
@@ -57,18 +57,18 @@ func TestValuesShow(t *testing.T) {
 	if d.Kind != "capacity" || d.Key != date || d.Version != 5 || d.Emitted != 6 || d.Remembered != 5 || len(d.Pending) != 0 || d.Size == 0 {
 		t.Errorf("got %+v", d)
 	}
-	if r := w.want(t, 0, "values", "show", "months", reservations.MonthOf(date)); !strings.Contains(r.out, date) {
+	if r := w.want(t, 0, "values", "show", "-reveal", "-why=x", "months", reservations.MonthOf(date)); !strings.Contains(r.out, date) {
 		t.Errorf("a view: got %q", r.out)
 	}
 	m := w.send(t, 1)[0]
 	w.drained(t)
 	for _, key := range []string{m.ID, reservations.Key(m.ID)} { // people have the first, logs the second
-		r := w.want(t, 0, "values", "show", "statuses", key, "-json")
+		r := w.want(t, 0, "values", "show", "-reveal", "-why=x", "statuses", key, "-json")
 		if got := jsonLines[acts.Document](t, r); len(got) != 1 || got[0].Key != reservations.Key(m.ID) || !strings.Contains(r.out, m.Name) {
 			t.Errorf("status by %s: got %q", key, r.out)
 		}
 	}
-	if r := w.want(t, 3, "values", "show", "statuses", "another"); r.err != `millrace: no document "another" in statuses`+"\n" {
+	if r := w.want(t, 3, "values", "show", "-reveal", "-why=x", "statuses", "another"); r.err != `millrace: no document "another" in statuses`+"\n" {
 		t.Errorf("got %q", r.err)
 	}
 }

@@ -176,6 +176,18 @@ func (k *Programs) Handler(queue string, kind channel.Kind) (catalog.Handler, bo
 	return catalog.Handler{}, false
 }
 
+// ValueSchema returns the schema of the values in a collection, as they are stored; nil if nobody has told it.
+func (k *Programs) ValueSchema(collection string) []byte {
+	for _, d := range k.All() {
+		for _, x := range d.Collections {
+			if x.Name == collection && len(x.Schema) > 0 {
+				return x.Schema
+			}
+		}
+	}
+	return nil
+}
+
 // Collections returns the names of the collections, or of those that are views, sorted.
 func (k *Programs) Collections(viewsOnly bool) []string {
 	all := map[string]bool{}

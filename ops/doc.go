@@ -1,0 +1,36 @@
+// Package ops serves the pages and the API by which operators watch and steer what a store holds: queues, poison
+// messages, processes, settings and all else that package acts has an act for.
+//
+//	handler, err := ops.New(ops.Config{Desk: desk, Login: login})
+//	mux.Handle("/ops/", handler)
+//
+// The pages are made from the table of acts, as the command line is. A noun is a list and a page for each thing. An act
+// that changes something is a form, which shows the command line that does the same.
+//
+//	GET  PATH/                    what is wrong, worst first, and the queues
+//	GET  PATH/NOUN                the list of a noun; its fields are the query
+//	GET  PATH/NOUN/THING          all of one thing, and the acts on it
+//	GET  PATH/do/NOUN/VERB        the form of an act
+//	POST PATH/do/NOUN/VERB        does the act
+//
+// A program asks for the same addresses with Accept: application/json, and gets {"results": […], "notes": […]}. A POST
+// takes a form or a JSON object, whose members are the flags and arguments of the command line. The header
+// Idempotency-Key is the act's ID: an act that is sent again under its ID is done once.
+//
+// # Laws
+//
+//   - A page shows the acts that its viewer may do, and the server refuses all others.
+//   - An act has an ID from its form. A form that is sent twice has one effect.
+//   - An act that destroys is shown first, with what it would do, and is done after a second click.
+//   - Many viewers ask the store no more than one, and nobody looking asks nothing: what was read counts for two
+//     seconds.
+//   - A page says how old its numbers are, and what could not be read.
+//   - All links are relative. So a proxy may serve the pages under any path.
+//
+// # Files
+//
+//	ops.go    Config and New: the addresses
+//	reads.go  the desk of all viewers, and what was read just now
+//	told.go   what an act tells, kept for a page or for JSON
+//	pages.go  the pages; forms.go the acts that change something
+package ops

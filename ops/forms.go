@@ -1,0 +1,234 @@
+package ops
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/audit"
+	"github.com/millrace-go/millrace/ops/internal/login"
+)
+
+// maxForm bounds the body of a form: the content of a message, and some fields.
+const maxForm = 20 << 20
+
+// A formPage is the form of an act, with what it would do or has done.
+type formPage struct {
+	view
+	About, More string
+	Fields      []formField
+	ID          string // of the act
+	Sure        bool   // a dry run may be asked for
+	Destroys    bool   // it is shown first, and done after a second click
+	Shown       bool   // what it would do stands above
+	Done        bool
+	Reads       bool   // it changes nothing
+	Command     string // the command line that does the same
+}
+
+// A formField is a field of a form.
+type formField struct {
+	Name, Label, About, Value, Kind string
+	Needed, Many                    bool
+	Words                           []string
+	Root                            string
+}
+
+// formFields are the fields of a request, but those of its confirmation.
+func formFields(q *act.Request, values url.Values, root string) (all []formField) {
+	for _, f := range q.Fields {
+		if f.Name == "yes" || f.Name == "dry-run" || f.Name == "by" {
+			continue
+		}
+		x := formField{Name: f.Name, Label: f.Name, About: strings.ReplaceAll(f.About, "`", ""), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
+		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && q.Act.Why == act.Must
+		switch f.Kind {
+		case act.KindFlag:
+			x.Kind = "checkbox"
+		case act.KindNumber:
+			x.Kind = "number"
+		case act.KindContent:
+			x.Kind = "content"
+		default:
+			x.Kind = "text"
+		}
+		if x.Value == "" && x.Kind != "checkbox" {
+			x.Value = f.Default
+		}
+		all = append(all, x)
+	}
+	return all
+}
+
+// asked returns the act that a request names, if its person may do it.
+func (s *server) asked(w http.ResponseWriter, r *http.Request) *act.Act {
+	a := s.find(r.PathValue("noun"), r.PathValue("verb"))
+	if a == nil {
+		s.nowhere(w, r)
+		return nil
+	}
+	if !login.Of(r).May(a.Role) {
+		s.forbid(w, r, a)
+		return nil
+	}
+	return a
+}
+
+// forbid answers somebody whose role doesn't allow an act.
+func (s *server) forbid(w http.ResponseWriter, r *http.Request, a *act.Act) {
+	const text = "You may not do this: it needs another role."
+	if wantsJSON(r) {
+		s.problem(w, http.StatusForbidden, text)
+		return
+	}
+	p := listPage{view: s.view(r, a.Name(), a.Noun)}
+	p.Error = text
+	s.write(w, r, http.StatusForbidden, "list.html", p)
+}
+
+// form shows the form of an act. That of an act that only reads shows its result, too.
+func (s *server) form(w http.ResponseWriter, r *http.Request) {
+	a := s.asked(w, r)
+	if a == nil {
+		return
+	}
+	p := s.formOf(r, a, r.URL.Query())
+	status := http.StatusOK
+	if a.Role == act.Viewer && (len(r.URL.Query()) > 0 || needs(a.Request()) == 0 || wantsJSON(r)) {
+		q := a.Request()
+		err := fill(q, r.URL.Query())
+		var t *told
+		if err == nil {
+			t, err = s.reads.read(r.Context(), a.Name()+"?"+r.URL.RawQuery, q)
+		}
+		if wantsJSON(r) {
+			s.answer(w, t, err)
+			return
+		}
+		p.show(t, err)
+		status = statusOf(err)
+	}
+	s.write(w, r, status, "form.html", p)
+}
+
+func (s *server) formOf(r *http.Request, a *act.Act, values url.Values) formPage {
+	p := formPage{view: s.view(r, a.Name(), a.Noun), About: a.About, More: a.More, ID: audit.NewID(), Sure: a.Sure != act.Not, Destroys: a.Sure == act.Must, Reads: a.Role == act.Viewer && !a.Reveals}
+	p.Fields = formFields(a.Request(), values, p.Root)
+	return p
+}
+
+// do does an act.
+func (s *server) do(w http.ResponseWriter, r *http.Request) {
+	a := s.asked(w, r)
+	if a == nil {
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	values, err := valuesOf(r)
+	if err != nil {
+		s.problem(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	id := r.Header.Get("Idempotency-Key")
+	if id == "" {
+		id = values.Get("act-id")
+	}
+	if id == "" {
+		id = audit.NewID()
+	}
+	values.Del("by") // the login says who it is
+	q := a.Request()
+	t := &told{At: time.Now()}
+	if err = audit.CheckID(id); err == nil {
+		err = fill(q, values)
+	}
+	if err == nil && !login.Of(r).May(q.Role()) {
+		s.forbid(w, r, a)
+		return
+	}
+	if err == nil {
+		err = s.perform(r, q, id, t)
+	}
+	if wantsJSON(r) {
+		s.answer(w, t, err)
+		return
+	}
+	p := s.formOf(r, a, values)
+	p.ID, p.Command = id, q.Line(s.reads.desk.Command)
+	p.show(t, err)
+	switch {
+	case err != nil && !errors.Is(err, act.ErrWrong):
+	case q.DryRun() && a.Role != act.Viewer:
+		p.Shown = true
+	default:
+		p.Done = true
+	}
+	s.write(w, r, statusOf(err), "form.html", p)
+}
+
+// perform does a request for the person who asks.
+func (s *server) perform(r *http.Request, q *act.Request, id string, t *told) error {
+	desk, err := s.reads.current(r.Context())
+	if err != nil {
+		return err
+	}
+	who := login.Of(r)
+	c := act.NewCall(desk, who.Name, t)
+	c.ID, c.From = id, who.From
+	defer s.reads.forget() // whoever looks next sees what was done
+	return q.Do(r.Context(), c)
+}
+
+// valuesOf reads a form, or a JSON object with texts, numbers, true and false, and lists of them.
+func valuesOf(r *http.Request) (url.Values, error) {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" {
+		if err := r.ParseForm(); err != nil {
+			return nil, errors.New("this form can't be read")
+		}
+		return r.PostForm, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, errors.New("this request can't be read")
+	}
+	var members map[string]any
+	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec.UseNumber()
+	if err := dec.Decode(&members); err != nil {
+		return nil, errors.New("want a JSON object, whose members are the flags and arguments of the act")
+	}
+	values := url.Values{}
+	for name, x := range members {
+		list, many := x.([]any)
+		if !many {
+			list = []any{x}
+		}
+		for _, one := range list {
+			text, err := textOf(one)
+			if err != nil {
+				return nil, err
+			}
+			values.Add(name, text)
+		}
+	}
+	return values, nil
+}
+
+// textOf is a JSON value as the text of a field. An object is the content of a field.
+func textOf(x any) (string, error) {
+	switch x := x.(type) {
+	case string:
+		return x, nil
+	case nil:
+		return "", nil
+	}
+	raw, err := json.Marshal(x)
+	return string(raw), err
+}

@@ -1,0 +1,79 @@
+package login
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+const (
+	cookieName = "millrace_ops"
+	cookieFor  = 12 * time.Hour
+	// partOfDigest tells the tokens of one name apart. The whole digest is nobody's business.
+	partOfDigest = 16
+)
+
+// A ticket is what a cookie says. Nobody can change it: a key of this process signs it.
+type ticket struct {
+	Name  string    `json:"n"`
+	Role  act.Role  `json:"r"`           // of a link; that of a token stands in the file
+	Token string    `json:"t,omitempty"` // the beginning of the token's digest; "" for a link
+	Until time.Time `json:"u"`
+}
+
+// A signer signs tickets.
+type signer struct{ key [32]byte }
+
+func newSigner() *signer {
+	s := new(signer)
+	_, _ = rand.Read(s.key[:]) // it never fails
+	return s
+}
+
+func (s *signer) mac(text string) string {
+	m := hmac.New(sha256.New, s.key[:])
+	_, _ = m.Write([]byte(text)) // it never fails
+	return base64.RawURLEncoding.EncodeToString(m.Sum(nil))
+}
+
+// value returns the value of a cookie.
+func (s *signer) value(t ticket) (string, error) {
+	raw, err := json.Marshal(t)
+	if err != nil {
+		return "", err
+	}
+	text := base64.RawURLEncoding.EncodeToString(raw)
+	return text + "." + s.mac(text), nil
+}
+
+// read returns the ticket of a cookie, if this process has signed it and it holds.
+func (s *signer) read(value string, now time.Time) (t ticket, ok bool) {
+	text, mac, _ := strings.Cut(value, ".")
+	if !hmac.Equal([]byte(mac), []byte(s.mac(text))) {
+		return t, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, &t) != nil {
+		return t, false
+	}
+	return t, now.Before(t.Until) && t.Until.Before(now.Add(cookieFor+time.Minute))
+}
+
+// cookie makes the cookie of a value; an empty one takes it away.
+func cookie(r *http.Request, base, value string) *http.Cookie {
+	c := &http.Cookie{
+		Name: cookieName, Value: value, Path: base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"), MaxAge: int(cookieFor.Seconds()),
+	}
+	if value == "" {
+		c.MaxAge = -1
+	}
+	return c
+}

@@ -1,0 +1,33 @@
+// Package login says who a request is from, before anything is shown or done.
+//
+//	door, err := login.New(login.Config{Tokens: "ops.tokens", Hosts: []string{"ops.example"}, Logger: log})
+//	mux.Handle("/ops/", door.Guard(pages))     // pages ask login.Of(r) who it is
+//
+// There are three ways in:
+//
+//   - A token. A file has a line for each: name:role:digest. The digest is the SHA-256 of 256 random bits, so the file
+//     lets nobody in. A browser sends the token once and gets a cookie; a program sends it as a bearer token.
+//   - A proxy that knows people, such as oauth2-proxy or Authelia. It names the person in a header. Only a proxy whose
+//     address is listed is believed. A line name:role:proxy of the file gives the person a role; others may look.
+//   - A link that works once, where neither is configured. It stands in the log or on the terminal, so who can read
+//     these may do all.
+//
+// # Laws
+//
+//   - Loopback is no login: behind a proxy on the same machine everybody comes from there. A request that was forwarded
+//     is refused where no proxy is configured.
+//   - The Host header names an address that is configured, or this machine alone. So a page of another site can't reach
+//     the door under a name of its own (DNS rebinding).
+//   - A request that changes something comes from the door's own pages, or from no browser.
+//   - A token, a cookie and a link are never logged, and none is in an answer but the cookie in its own header.
+//   - Attempts that fail are limited, by the address that they come from. So a stranger keeps nobody else out.
+//   - A cookie holds for half a day, in the process that made it. It ends at once when its token leaves the file.
+//
+// # Files
+//
+//	login.go   Config, Door and Guard: who a request is from
+//	tokens.go  the file of tokens
+//	cookie.go  what a browser keeps
+//	enter.go   the page that takes a token or a link
+//	tries.go   how often an address may fail
+package login

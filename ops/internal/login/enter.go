@@ -1,0 +1,158 @@
+package login
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// A link lets one person in, once.
+type links struct {
+	mu   sync.Mutex
+	code string
+	made time.Time
+}
+
+const (
+	linkFor   = 30 * time.Minute
+	linkAgain = 10 * time.Second // between two links
+)
+
+// newLink shows a new link, unless the last one was made just now.
+func (d *Door) newLink(now time.Time) bool {
+	d.links.mu.Lock()
+	defer d.links.mu.Unlock()
+	if since := now.Sub(d.links.made); d.links.code != "" && since >= 0 && since < linkAgain {
+		return false
+	}
+	raw := make([]byte, 32)
+	_, _ = rand.Read(raw) // it never fails
+	d.links.code, d.links.made = base64.RawURLEncoding.EncodeToString(raw), now
+	d.cfg.Link("/login?once=" + d.links.code)
+	return true
+}
+
+// use reports that a code is that of the link, and ends the link.
+func (l *links) use(code string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.code == "" || now.Sub(l.made) > linkFor || subtle.ConstantTimeCompare([]byte(code), []byte(l.code)) != 1 {
+		return false
+	}
+	l.code = ""
+	return true
+}
+
+// enter takes a token or a link. A link is shown as a button first: what looks at links before people do opens it with
+// GET, and must not use it up.
+func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
+	if r.Method == http.MethodGet {
+		d.ask(w, r, base, http.StatusOK, r.URL.Query().Get("once"))
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, 10_000)
+	if err := r.ParseForm(); err != nil {
+		d.page(w, http.StatusBadRequest, "This form can't be read.")
+		return
+	}
+	now := time.Now()
+	if r.PostForm.Has("another") && d.cfg.Link != nil && d.tokens == nil {
+		text := "A new link is where the program logs."
+		if !d.newLink(now) {
+			text = "A link was made just now. Look where the program logs."
+		}
+		d.page(w, http.StatusOK, text)
+		return
+	}
+	from := d.from(r)
+	if !d.tries.may(from, now) {
+		d.wait(w)
+		return
+	}
+	t := ticket{Until: now.Add(cookieFor)}
+	ok := false
+	if once := r.PostForm.Get("once"); once != "" && d.tokens == nil {
+		if ok = d.links.use(once, now); ok {
+			t.Name, t.Role = d.cfg.Operator, act.Admin
+		}
+	} else if d.tokens != nil {
+		person, known, err := d.tokens.who(strings.TrimSpace(r.PostForm.Get("token")))
+		if err != nil {
+			d.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "nobody can log in to the pages of operators", slog.Any("error", err))
+		}
+		if ok = known; ok {
+			t.Name, t.Role, t.Token = person.Name, person.Role, person.token[:partOfDigest]
+		}
+	}
+	if !ok {
+		d.tries.failed(from, now)
+		d.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "an attempt to log in to the pages of operators has failed", slog.String("from", from))
+		d.ask(w, r, base, http.StatusForbidden, "")
+		return
+	}
+	value, err := d.signer.value(t)
+	if err != nil {
+		d.page(w, http.StatusInternalServerError, "You can't be logged in.")
+		return
+	}
+	http.SetCookie(w, cookie(r, base+"/", value))
+	w.Header().Set("Location", "./") // http.Redirect would name the path that this process sees, and not the proxy's
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// page is an answer without a person.
+type page struct {
+	Text              string
+	Token, Link, Once bool
+	Code              string
+	Failed            bool
+	To                string // where the form goes
+}
+
+var enterPage = template.Must(template.New("enter").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<title>Millrace</title>
+<main>
+<h1>Millrace</h1>
+{{with .Text}}<p>{{.}}</p>{{end}}
+{{if .Failed}}<p role="alert">This doesn't let you in.</p>{{end}}
+{{if .Token}}<form method="post" action="{{.To}}"><p><label>Your token <input type="password" name="token" autocomplete="current-password" required autofocus></label> <button>Log in</button></p>
+<p>The command <code>ops token</code> makes one.</p></form>{{end}}
+{{if .Once}}<form method="post" action="{{.To}}"><input type="hidden" name="once" value="{{.Code}}"><p><button autofocus>Come in</button></p></form>{{end}}
+{{if .Link}}<form method="post" action="{{.To}}"><p>Open the link that the program has logged, or let it log a new one: it works once. <button name="another" value="yes">Log a new link</button></p></form>{{end}}
+</main></html>
+`))
+
+// ask shows the ways in. code is that of a link.
+func (d *Door) ask(w http.ResponseWriter, r *http.Request, base string, status int, code string) {
+	d.write(w, status, page{
+		Token: d.tokens != nil, Once: code != "" && d.tokens == nil, Link: code == "" && d.tokens == nil && d.cfg.Link != nil && d.cfg.Header == "",
+		Code: code, Failed: status == http.StatusForbidden, To: loginFrom(r, base),
+		Text: map[bool]string{true: "Come in through the proxy that knows you."}[d.cfg.Header != "" && d.tokens == nil],
+	})
+}
+
+// loginFrom is the path of the login, seen from the page that was asked for: the proxy before may serve all under
+// another path.
+func loginFrom(r *http.Request, base string) string {
+	below := strings.TrimPrefix(r.URL.Path, base+"/")
+	return "./" + strings.Repeat("../", strings.Count(below, "/")) + "login"
+}
+
+func (d *Door) page(w http.ResponseWriter, status int, text string) {
+	d.write(w, status, page{Text: text})
+}
+
+func (d *Door) write(w http.ResponseWriter, status int, p page) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_ = enterPage.Execute(w, p) // the client may have gone
+}

@@ -1,0 +1,382 @@
+package login
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// A visit is a request to a door, and what came of it.
+type visit struct {
+	method, path, host string
+	header             map[string]string
+	form               url.Values
+	cookie             *http.Cookie
+	remote             string
+}
+
+// shown is what next shows to whom it lets in.
+func shown(w http.ResponseWriter, r *http.Request) {
+	p := Of(r)
+	_, _ = fmt.Fprintf(w, "%s %d %s", p.Name, p.Role, p.From)
+}
+
+func (v visit) at(d *Door) *http.Response {
+	if v.method == "" {
+		v.method = http.MethodGet
+	}
+	if v.path == "" {
+		v.path = "/ops/queues"
+	}
+	r := httptest.NewRequest(v.method, v.path, strings.NewReader(v.form.Encode()))
+	if v.form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	r.Host, r.RemoteAddr = "localhost:9090", "127.0.0.1:5000"
+	if v.host != "" {
+		r.Host = v.host
+	}
+	if v.remote != "" {
+		r.RemoteAddr = v.remote
+	}
+	for name, value := range v.header {
+		r.Header.Set(name, value)
+	}
+	if v.cookie != nil {
+		r.AddCookie(v.cookie)
+	}
+	w := httptest.NewRecorder()
+	d.Guard("/ops", http.HandlerFunc(shown)).ServeHTTP(w, r)
+	return w.Result()
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func want(t *testing.T, what string, r *http.Response, status int, part string) {
+	t.Helper()
+	if text := body(t, r); r.StatusCode != status || !strings.Contains(text, part) {
+		t.Errorf("%s: got status %d and %q; want %d and %q", what, r.StatusCode, text, status, part)
+	}
+}
+
+// withTokens makes a door with a file, and returns the tokens.
+func withTokens(t *testing.T, cfg Config, names ...string) (d *Door, path string, all []string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "ops.tokens")
+	lines := "# who may\n\n"
+	for _, name := range names {
+		name, role, _ := strings.Cut(name, ":")
+		token, line, err := NewToken(name, role)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, all = lines+line+"\n", append(all, token)
+	}
+	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Tokens = path
+	d, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, path, all
+}
+
+// A token lets a program in as it is, and a browser by a cookie. Nobody else comes in.
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	d, _, tokens := withTokens(t, Config{}, "ada:admin", "bob:viewer")
+	want(t, "nobody", visit{}.at(d), 401, "Your token")
+	want(t, "a program", visit{header: map[string]string{"Authorization": "Bearer " + tokens[1]}}.at(d), 200, "bob 1 127.0.0.1")
+	want(t, "a wrong token", visit{header: map[string]string{"Authorization": "Bearer " + tokens[1] + "x"}}.at(d), 401, "not known")
+	want(t, "the digest", visit{header: map[string]string{"Authorization": "Bearer " + digest(tokens[1])}}.at(d), 401, "not known")
+	r := visit{method: "POST", path: "/ops/login", form: url.Values{"token": {" " + tokens[0] + "\n"}}}.at(d)
+	if r.StatusCode != 303 || r.Header.Get("Location") != "./" || len(r.Cookies()) != 1 {
+		t.Fatalf("log in: got status %d, %v", r.StatusCode, r.Header)
+	}
+	c := r.Cookies()[0]
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ops/" || c.Secure || strings.Contains(c.Value, tokens[0]) {
+		t.Errorf("got cookie %v", c)
+	}
+	want(t, "a browser", visit{cookie: c}.at(d), 200, "ada 3 127.0.0.1")
+	want(t, "a changed cookie", visit{cookie: &http.Cookie{Name: c.Name, Value: "x" + c.Value}}.at(d), 401, "")
+	want(t, "a cookie of another process", visit{cookie: c}.at(func() *Door { other, _, _ := withTokens(t, Config{}, "ada:admin"); return other }()), 401, "")
+	want(t, "a wrong form", visit{method: "POST", path: "/ops/login", form: url.Values{"token": {"x"}}}.at(d), 403, "let you in")
+	if r := (visit{method: "POST", path: "/ops/logout", cookie: c}).at(d); r.Cookies()[0].MaxAge >= 0 {
+		t.Errorf("log out: got %v", r.Cookies())
+	}
+}
+
+// Law: a person who is taken out of the file is out, with cookies and all. So is everybody while the file can't be
+// read.
+func TestLawWhoLeavesTheFileIsOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, path, tokens := withTokens(t, Config{}, "ada:admin")
+		c := visit{method: "POST", path: "/ops/login", form: url.Values{"token": {tokens[0]}}}.at(d).Cookies()[0]
+		want(t, "before", visit{cookie: c}.at(d), 200, "ada")
+		_, line, err := NewToken("ada", "viewer") // another token of the same name
+		if err == nil {
+			err = os.WriteFile(path, []byte(line), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		want(t, "the cookie of a token that is gone", visit{cookie: c}.at(d), 401, "")
+		want(t, "the token that is gone", visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}.at(d), 401, "")
+		if err := os.WriteFile(path, []byte("ada:king:x\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		want(t, "a file that can't be read", visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}.at(d), 503, "the log says why")
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		want(t, "no file", visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}.at(d), 503, "")
+	})
+}
+
+// A cookie holds for half a day.
+func TestACookieEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, tokens := withTokens(t, Config{}, "ada:admin")
+		c := visit{method: "POST", path: "/ops/login", form: url.Values{"token": {tokens[0]}}}.at(d).Cookies()[0]
+		time.Sleep(cookieFor - time.Second)
+		want(t, "just before", visit{cookie: c}.at(d), 200, "ada")
+		time.Sleep(time.Second)
+		want(t, "after", visit{cookie: c}.at(d), 401, "")
+	})
+}
+
+// A link works once, after a click, and for half an hour. Somebody without a link can have a new one logged.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var links []string
+		d, err := New(Config{Link: func(path string) { links = append(links, path) }})
+		if err != nil || len(links) != 1 {
+			t.Fatalf("got %d links, %v", len(links), err)
+		}
+		code := strings.TrimPrefix(links[0], "/login?once=")
+		use := func(code string) *http.Response {
+			return visit{method: "POST", path: "/ops/login", form: url.Values{"once": {code}}}.at(d)
+		}
+		want(t, "nobody", visit{}.at(d), 401, "Log a new link")
+		for range 2 {
+			want(t, "what looks at links", visit{path: "/ops" + links[0]}.at(d), 200, "Come in")
+		}
+		want(t, "a wrong link", use("x"), 403, "")
+		r := use(code)
+		if r.StatusCode != 303 {
+			t.Fatalf("the link: got status %d", r.StatusCode)
+		}
+		want(t, "the one who came in", visit{cookie: r.Cookies()[0]}.at(d), 200, "operator 3")
+		want(t, "the link again", use(code), 403, "")
+		another := visit{method: "POST", path: "/ops/login", form: url.Values{"another": {"yes"}}}
+		time.Sleep(linkAgain)
+		want(t, "another", another.at(d), 200, "A new link")
+		want(t, "another at once", another.at(d), 200, "made just now")
+		if len(links) != 2 {
+			t.Fatalf("got %d links", len(links))
+		}
+		time.Sleep(linkFor + time.Second)
+		want(t, "an old link", use(strings.TrimPrefix(links[1], "/login?once=")), 403, "")
+	})
+}
+
+// Law: loopback is no login. A request that was forwarded is refused where no proxy is configured, and a header of
+// somebody who is no proxy says nothing.
+func TestLawLoopbackIsNoLogin(t *testing.T) {
+	t.Parallel()
+	d, _, tokens := withTokens(t, Config{}, "ada:admin")
+	bearer := map[string]string{"Authorization": "Bearer " + tokens[0]}
+	want(t, "from loopback", visit{}.at(d), 401, "")
+	for _, name := range forwarded {
+		want(t, name, visit{header: map[string]string{name: "192.0.2.1", "Authorization": bearer["Authorization"]}}.at(d), 403, "no proxy is configured")
+	}
+	proxied, err := New(Config{Header: "X-Forwarded-User", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Role: act.Operator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := map[string]string{"X-Forwarded-User": "ada", "X-Forwarded-For": "192.0.2.66, 192.0.2.7"}
+	want(t, "from the proxy", visit{remote: "10.1.2.3:1", header: user}.at(proxied), 200, "ada 2 192.0.2.7")
+	want(t, "from loopback", visit{header: user}.at(proxied), 401, "Come in through the proxy")
+	file := filepath.Join(t.TempDir(), "people")
+	if err := os.WriteFile(file, []byte("ada:admin:proxy\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both, err := New(Config{Tokens: file, Header: "X-Forwarded-User", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "a person with a role", visit{remote: "10.1.2.3:1", header: user}.at(both), 200, "ada 3 ")
+	want(t, "a person without one", visit{remote: "10.1.2.3:1", header: map[string]string{"X-Forwarded-User": "bob"}}.at(both), 200, "bob 1 ")
+	want(t, "the word in place of a digest", visit{header: map[string]string{"Authorization": "Bearer proxy"}}.at(both), 401, "")
+	want(t, "from the proxy without a person", visit{remote: "10.1.2.3:1"}.at(proxied), 401, "")
+	want(t, "a name that is none", visit{remote: "10.1.2.3:1", header: map[string]string{"X-Forwarded-User": strings.Repeat("x", 200)}}.at(proxied), 401, "")
+}
+
+// Law: a page of another site reaches the door neither under a name of its own nor from its own origin.
+func TestLawOtherSitesStayOut(t *testing.T) {
+	t.Parallel()
+	d, _, tokens := withTokens(t, Config{Hosts: []string{"ops.example"}}, "ada:admin")
+	c := visit{method: "POST", path: "/ops/login", form: url.Values{"token": {tokens[0]}}}.at(d).Cookies()[0]
+	for host, status := range map[string]int{
+		"localhost": 200, "LOCALHOST:1": 200, "127.0.0.1:9": 200, "[::1]:9": 200, "[::ffff:127.0.0.1]": 200, "ops.example": 200, "OPS.example": 200,
+		"evil.example": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421, "ops.example:81": 421, "192.0.2.1": 421, "10.0.0.1:9090": 421,
+	} {
+		want(t, host, visit{host: host, cookie: c}.at(d), status, "")
+	}
+	for name, header := range map[string]map[string]string{
+		"another origin": {"Origin": "https://evil.example"},
+		"another site":   {"Sec-Fetch-Site": "cross-site"},
+		"a sibling":      {"Sec-Fetch-Site": "same-site"},
+	} {
+		want(t, name, visit{method: "POST", header: header, cookie: c}.at(d), 403, "")
+		want(t, name+" logs in", visit{method: "POST", path: "/ops/login", header: header, form: url.Values{"token": {tokens[0]}}}.at(d), 403, "")
+	}
+	want(t, "its own pages", visit{method: "POST", header: map[string]string{"Sec-Fetch-Site": "same-origin"}, cookie: c}.at(d), 200, "ada")
+}
+
+// Law: attempts that fail are limited, by the address that they come from. Those that succeed count for nothing.
+func TestLawAttemptsAreLimited(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d, _, tokens := withTokens(t, Config{}, "ada:admin")
+		form := func(token string) visit {
+			return visit{method: "POST", path: "/ops/login", form: url.Values{"token": {token}}}
+		}
+		for range 50 {
+			want(t, "the right one", form(tokens[0]).at(d), 303, "")
+		}
+		for i := range mostTries {
+			want(t, fmt.Sprint("attempt ", i), form("x").at(d), 403, "")
+		}
+		want(t, "one too many", form(tokens[0]).at(d), 429, "Too many attempts")
+		want(t, "as a program", visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}.at(d), 429, "")
+		elsewhere := form(tokens[0])
+		elsewhere.remote = "192.0.2.7:1"
+		want(t, "from elsewhere", elsewhere.at(d), 303, "")
+		elsewhere.form = url.Values{"token": {"x"}}
+		for i, last := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a"} {
+			elsewhere.remote = "[2001:db8::" + last + "]:1"
+			want(t, fmt.Sprint("of one network, ", i), elsewhere.at(d), 403, "")
+		}
+		elsewhere.remote = "[2001:db8::b]:1"
+		want(t, "one too many of it", elsewhere.at(d), 429, "")
+		time.Sleep(tryAgain)
+		want(t, "after a while", form(tokens[0]).at(d), 303, "")
+	})
+}
+
+// Law: nothing that lets somebody in is logged or shown, and a name in a header can't make a line of its own.
+func TestLawSecretsStaySecret(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	d, _, tokens := withTokens(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, "ada:admin")
+	secret := tokens[0][:len(tokens[0])-1] + "x"
+	var all strings.Builder
+	for _, v := range []visit{
+		{method: "POST", path: "/ops/login", form: url.Values{"token": {secret}}}, {path: "/ops/login?once=" + secret}, {path: "/ops/login?token=" + secret},
+		{header: map[string]string{"Authorization": "Bearer " + secret}}, {cookie: &http.Cookie{Name: cookieName, Value: secret}},
+	} {
+		r := v.at(d)
+		all.WriteString(body(t, r) + fmt.Sprint(r.Header))
+	}
+	if strings.Contains(all.String()+log.String(), secret[:20]) {
+		t.Errorf("shown: %s\nlogged: %s", all.String(), log.String())
+	}
+	if !strings.Contains(log.String(), "has failed") {
+		t.Errorf("got %q", log.String())
+	}
+	for _, v := range []visit{{}, {path: "/ops/login"}, {host: "evil.example"}} {
+		h := v.at(d).Header
+		if h.Get("Cache-Control") != "no-store" || !strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'") || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("got headers %v", h)
+		}
+	}
+}
+
+// A configuration that lets nobody in, or everybody, is an error that says what is wrong.
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "tokens")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	some := digest("x")
+	for want, cfg := range map[string]Config{
+		"no way in is configured":        {},
+		"wanted together":                {Header: "X-User"},
+		"no such file":                   {Tokens: "/nowhere/tokens"},
+		"has no token":                   {Tokens: write("# nobody\n")},
+		"line 2: want NAME:ROLE:DIGEST":  {Tokens: write("\nada admin " + some)},
+		"line 1: want a role":            {Tokens: write("ada:king:" + some)},
+		"line 1: the digest is not":      {Tokens: write("ada:admin:secret")},
+		"line 1: want a name":            {Tokens: write(":admin:" + some)},
+		"without control characters":     {Tokens: write("a\x1bb:admin:" + some)},
+		"proxies that set it are wanted": {Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
+	} {
+		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v; want %q", err, want)
+		}
+	}
+	for _, bad := range [][2]string{{"ada", "king"}, {"", "admin"}, {"a:b", "admin"}, {" ada", "admin"}, {"#ada", "admin"}, {"a\nb", "admin"}} {
+		if _, _, err := NewToken(bad[0], bad[1]); err == nil {
+			t.Errorf("%q: got no error", bad)
+		}
+	}
+}
+
+// An address that other machines reach needs a login, and a way there that nobody listens to.
+func TestCheckAddress(t *testing.T) {
+	t.Parallel()
+	wide, own := &net.TCPAddr{IP: net.IPv4zero, Port: 9090}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090}
+	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	for name, c := range map[string]struct {
+		cfg           Config
+		addr          net.Addr
+		tls, insecure bool
+		want          string
+	}{
+		"this machine alone":      {addr: own},
+		"no login":                {addr: wide, tls: true, want: "no login is configured"},
+		"tokens in clear text":    {addr: wide, cfg: Config{Tokens: "x"}, want: "could read tokens"},
+		"tokens over TLS":         {addr: wide, cfg: Config{Tokens: "x"}, tls: true},
+		"tokens as somebody says": {addr: wide, cfg: Config{Tokens: "x"}, insecure: true},
+		"a proxy":                 {addr: wide, cfg: Config{Header: "X-User", Proxies: proxies}},
+		"insecure without login":  {addr: wide, insecure: true, want: "no login is configured"},
+	} {
+		err := c.cfg.Check(c.addr, c.tls, c.insecure)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v; want %q", name, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/processes"
+	"github.com/millrace-go/millrace/internal/seldom"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/internal/login"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// Login says who may come in:
+//
+//	Tokens   string            // the file of tokens; "" for none
+//	Header   string            // in which a proxy names the person, such as X-Forwarded-User; "" for none
+//	Proxies  []netip.Prefix    // whose Header is believed; wanted with Header
+//	Role     act.Role          // of a person whom a proxy names; defaults to Viewer
+//	Hosts    []string          // names of the door beside this machine's own; with a port if it isn't 80 or 443
+//	Link     func(path string) // shows a link that works once, by its path; used without Tokens and Header
+//	Operator string            // the name of who comes in by a link; defaults to operator
+//	Logger   *slog.Logger
+type Login = login.Config
+
+// NewToken makes a token of a person with a role: viewer, operator or admin. line is what the file of tokens has of it.
+func NewToken(name, role string) (token, line string, err error) { return login.NewToken(name, role) }
+
+// A Config says what the pages are of.
+type Config struct {
+	Desk   *act.Desk    // where the acts are done; the handler looks
+	Path   string       // under which the handler is served; defaults to /ops
+	Login  Login        // who may come in
+	Logger *slog.Logger // defaults to none
+}
+
+//go:embed html
+var files embed.FS
+
+// A server serves the pages.
+type server struct {
+	base  string
+	reads *reads
+	table []*act.Act
+	pages *template.Template
+	log   *slog.Logger
+	lines seldom.Lines // of log
+}
+
+// New returns the handler of the pages. Its error says which setting is wrong.
+func New(cfg Config) (http.Handler, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Path == "" {
+		cfg.Path = "/ops"
+	}
+	cfg.Login.Logger = cfg.Logger
+	door, err := login.New(cfg.Login)
+	if err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
+	}
+	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), log: cfg.Logger, reads: &reads{desk: cfg.Desk, kept: map[string]*kept{}}}
+	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return a.Local })
+	if s.pages, err = template.New("").Funcs(s.funcs()).ParseFS(files, "html/*.html"); err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+s.base+"/{$}", s.overview)
+	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8"} {
+		body, err := files.ReadFile("html/" + name)
+		if err == nil && name == "style.css" {
+			var more []byte
+			more, err = processes.Style()
+			body = append(body, more...)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("ops: %w", err)
+		}
+		mux.HandleFunc("GET "+s.base+"/"+name, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Cache-Control", "max-age=300")
+			w.Header().Set("Content-Type", kind)
+			_, _ = w.Write(body) // the client may have gone
+		})
+	}
+	mux.HandleFunc("GET "+s.base+"/{noun}", s.noun)
+	mux.HandleFunc("GET "+s.base+"/{noun}/{thing...}", s.thing)
+	mux.HandleFunc("GET "+s.base+"/do/{noun}/{verb}", s.form)
+	mux.HandleFunc("POST "+s.base+"/do/{noun}/{verb}", s.do)
+	mux.HandleFunc("GET "+s.base+"/do/{noun}", s.form)
+	mux.HandleFunc("POST "+s.base+"/do/{noun}", s.do)
+	return door.Guard(s.base, mux), nil
+}
+
+// find returns an act by its noun and verb; nil if there is none.
+func (s *server) find(noun, verb string) *act.Act {
+	i := slices.IndexFunc(s.table, func(a *act.Act) bool { return a.Noun == noun && a.Verb == verb })
+	if i < 0 {
+		return nil
+	}
+	return s.table[i]
+}
+
+// of returns the acts of a noun, in the order of the table.
+func (s *server) of(noun string) (all []*act.Act) {
+	for _, a := range s.table {
+		if a.Noun == noun {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// nouns are the nouns that have a page, in the order of the table.
+func (s *server) nouns() (all []string) {
+	for _, a := range s.table {
+		if s.mainOf(a.Noun) != nil && a.Noun != "doctor" && !slices.Contains(all, a.Noun) {
+			all = append(all, a.Noun)
+		}
+	}
+	return all
+}
+
+// wantsJSON reports that a program asks.
+func wantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+// fill sets the fields of a request from values, and returns those that it doesn't know.
+func fill(r *act.Request, values url.Values) error {
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		texts := values[f.Name]
+		if !f.Many && len(texts) > 1 {
+			return act.Usage("%s: want one value", f.Name)
+		}
+		if f.Many { // a form has one in each line
+			texts = strings.Split(strings.Join(texts, "\n"), "\n")
+		}
+		for _, text := range texts {
+			if f.Many {
+				text = strings.TrimSpace(text)
+			}
+			if text == "" { // an empty field of a form
+				continue
+			}
+			if err := f.Set(text); err != nil {
+				return act.Usage("%s: %w", f.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// statusOf is the status for an error of an act.
+func statusOf(err error) int {
+	var bad *act.UsageError
+	var none *act.NothingError
+	switch {
+	case err == nil:
+		return http.StatusOK
+	case errors.As(err, &bad), errors.Is(err, storage.ErrInvalid):
+		return http.StatusBadRequest
+	case errors.As(err, &none), errors.Is(err, storage.ErrNotFound):
+		return http.StatusNotFound
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusConflict
+}
+
+// problem answers an error to a program.
+func (s *server) problem(w http.ResponseWriter, status int, text string) {
+	body, err := json.Marshal(map[string]any{"status": status, "detail": text})
+	if err != nil {
+		body = []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have gone
+}
+
+// write writes a page.
+func (s *server) write(w http.ResponseWriter, r *http.Request, status int, name string, data any) {
+	var b bytes.Buffer
+	if err := s.pages.ExecuteTemplate(&b, name, data); err != nil {
+		s.lines.Log(r, s.log, slog.LevelError, "a page of operators can't be made", "", slog.String("path", r.URL.Path), slog.Any("error", err))
+		http.Error(w, "the page can't be made; see the log", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // the client may have gone
+}
+
+// A view is what every page has.
+type view struct {
+	Title string
+	Noun  string // whose page it is
+	Root  string // the way to the first page, relative
+	Who   string
+	Nouns []string
+	At    time.Time
+	Error string // what could not be done or read
+	Told  *told
+	Live  bool // the page may be fetched again and again
+}
+
+func (s *server) view(r *http.Request, title, noun string) view {
+	below := strings.TrimPrefix(r.URL.EscapedPath(), s.base+"/")
+	return view{Title: title, Noun: noun, Root: "./" + strings.Repeat("../", strings.Count(below, "/")), Who: login.Of(r).Name, Nouns: s.nouns(), At: time.Now()}
+}
+
+// show takes what a read has told, or why it failed.
+func (v *view) show(t *told, err error) {
+	if v.Told = t; t != nil {
+		v.At = t.At
+	}
+	if err != nil {
+		v.Error = err.Error()
+	}
+}

@@ -1,0 +1,206 @@
+package ops
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/doctor"
+)
+
+// mostRows bounds what a page shows of one act. A list has a limit of its own, which is smaller.
+const mostRows = 1000
+
+// A told is what an act has told. It is a sink, and doesn't change any more once the act has ended.
+type told struct {
+	mu      sync.Mutex
+	Blocks  []*block
+	Objects []any
+	Notes   []string
+	Cut     bool // there was more than a page shows
+	At      time.Time
+
+	rows int
+}
+
+// A block is a part of a page: a table, a thing or some lines.
+type block struct {
+	Head  []string
+	Rows  [][]cell
+	None  string
+	Parts []part
+	Text  string
+	Lines bool // Text has several lines
+}
+
+// A part is a part of a thing.
+type part struct {
+	Name string
+	Cell cell
+}
+
+// A cell is what people read in a place of a table.
+type cell struct {
+	Text, Full string // Full is the whole text if Text is cut; a moment for an age
+	Link       *act.Link
+	Number     bool
+	Href       string // where Link leads, seen from a page
+}
+
+func newCell(x any) cell {
+	c := cell{Text: act.Cell(x)}
+	switch x := x.(type) {
+	case time.Time:
+		if !x.IsZero() {
+			c.Full = x.UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+	case int, int64, uint64, float64, time.Duration:
+		c.Number = true
+	case act.Link:
+		c.Link = &x
+	}
+	return c
+}
+
+func (t *told) Table(none string, head []string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Blocks = append(t.Blocks, &block{Head: head, None: none})
+	return nil
+}
+
+func (t *told) Row(object any, cells []any) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.rows++; t.rows > mostRows {
+		t.Cut = true
+		return nil
+	}
+	t.add(object)
+	row := make([]cell, len(cells))
+	for i, c := range cells {
+		row[i] = newCell(c)
+	}
+	if len(t.Blocks) == 0 || t.Blocks[len(t.Blocks)-1].Head == nil {
+		return fmt.Errorf("ops: an act tells a row without a table")
+	}
+	last := t.Blocks[len(t.Blocks)-1]
+	last.Rows = append(last.Rows, row)
+	return nil
+}
+
+func (t *told) Thing(object any, parts []act.Part, text string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(object)
+	var pretty bytes.Buffer
+	if json.Indent(&pretty, []byte(text), "", "  ") == nil {
+		text = pretty.String()
+	}
+	b := &block{Text: text, Lines: true}
+	for _, p := range parts {
+		if p.Value != nil && p.Value != "" {
+			b.Parts = append(b.Parts, part{p.Name, newCell(p.Value)})
+		}
+	}
+	t.Blocks = append(t.Blocks, b)
+	return nil
+}
+
+// Draw implements the sink: a page has pictures of its own.
+func (t *told) Draw(object any, draw func(width int, clean func(string) string) string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(object)
+	t.Blocks = append(t.Blocks, &block{Text: draw(100, func(s string) string { return s }), Lines: true})
+	return nil
+}
+
+func (t *told) Say(object any, text string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.add(object)
+	if text == "" {
+		return nil
+	}
+	if t.rows++; t.rows > mostRows {
+		t.Cut = true
+		return nil
+	}
+	t.Blocks = append(t.Blocks, &block{Text: text})
+	return nil
+}
+
+// add keeps an object for programs. mu is held.
+func (t *told) add(object any) {
+	if object != nil {
+		t.Objects = append(t.Objects, object)
+	}
+}
+
+func (t *told) Note(text string) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Notes = append(t.Notes, text)
+	return nil
+}
+
+func (t *told) Begin(string, int) act.Progress { return silent{} }
+
+func (t *told) End() error { return nil }
+
+// silent is a progress that nobody sees.
+type silent struct{}
+
+func (silent) Add(int) {}
+func (silent) End()    {}
+
+// link lets the first cell of each row of a list lead to its thing.
+func (t *told) link(a *act.Act) {
+	if a.Verb != "list" {
+		return
+	}
+	for _, b := range t.Blocks {
+		for _, row := range b.Rows {
+			if slices.ContainsFunc(row, func(c cell) bool { return c.Link != nil }) {
+				continue // the act knows better
+			}
+			if c := &row[0]; c.Text != act.Unknown {
+				c.Link = &act.Link{Act: a.Name(), With: map[string]string{thingIn: c.Text}}
+			}
+		}
+	}
+}
+
+// Findings are what doctor has told.
+func (t *told) Findings() (all []doctor.Finding) {
+	for _, x := range t.Objects {
+		if f, ok := x.(doctor.Finding); ok {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// answer is what programs read.
+type answer struct {
+	Results []any     `json:"results"`
+	Notes   []string  `json:"notes"`
+	At      time.Time `json:"at"` // when the store was read
+	More    bool      `json:"more,omitempty"`
+}
+
+func (t *told) json() ([]byte, error) {
+	a := answer{Results: t.Objects, Notes: t.Notes, At: t.At.UTC(), More: t.Cut}
+	if a.Results == nil {
+		a.Results = []any{}
+	}
+	if a.Notes == nil {
+		a.Notes = []string{}
+	}
+	return json.Marshal(a)
+}
