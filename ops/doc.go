@@ -23,7 +23,7 @@
 //   - An act has an ID from its form. A form that is sent twice has one effect.
 //   - An act that destroys is shown first, with what it would do, and is done after a second click.
 //   - Many viewers ask the store no more than one, and nobody looking asks nothing: what was read counts for two
-//     seconds.
+//     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again.
 //   - A page says how old its numbers are, and what could not be read.
 //   - All links are relative. So a proxy may serve the pages under any path.
 //

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -39,7 +41,7 @@ type site struct {
 }
 
 // newSite serves the pages of a store, whose program has published what it knows.
-func newSite(t *testing.T, s *storage.Store) *site {
+func newSite(t testing.TB, s *storage.Store) *site {
 	t.Helper()
 	x := &site{World: worldtest.New(t, s, worldtest.Config{Groups: []string{worldtest.Totals}}), tokens: map[act.Role]string{}}
 	x.Decide()
@@ -77,7 +79,7 @@ type ask struct {
 	header       map[string]string
 }
 
-func (x *site) ask(t *testing.T, a ask) (status int, body string) {
+func (x *site) ask(t testing.TB, a ask) (status int, body string) {
 	t.Helper()
 	if a.method == "" {
 		a.method = http.MethodGet
@@ -104,7 +106,7 @@ func (x *site) ask(t *testing.T, a ask) (status int, body string) {
 	return w.Code, string(got)
 }
 
-func (x *site) want(t *testing.T, status int, a ask, parts ...string) string {
+func (x *site) want(t testing.TB, status int, a ask, parts ...string) string {
 	t.Helper()
 	got, body := x.ask(t, a)
 	if got != status {
@@ -253,6 +255,49 @@ func TestLawManyViewersAskOnce(t *testing.T) {
 		t.Errorf("20 viewers made %d calls, and one made %d", many, one)
 	}
 }
+
+// Law: a store that is read slowly is shown as it was up to half a minute ago, while it is read again. After an act
+// nobody sees what was read before it.
+func TestLawSlowReadsKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, op storagetest.Op, do func() error) error {
+			if op.Name == "stats" {
+				time.Sleep(time.Second) // in a bubble
+			}
+			return do()
+		})
+		x := newSite(t, s)
+		ready := func() (text string, took time.Duration) {
+			began := time.Now()
+			body := x.want(t, 200, ask{path: "queues?", role: act.Viewer, header: program})
+			return regexp.MustCompile(`"queue":"accounts","ready":(\d+)`).FindStringSubmatch(body)[1], time.Since(began)
+		}
+		want := func(name, count string, waits bool) {
+			t.Helper()
+			got, took := ready()
+			if got != count || (took >= time.Second) != waits {
+				t.Errorf("%s: got %s ready, after %v", name, got, took)
+			}
+		}
+		want("the first time", "0", true)
+		worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+		time.Sleep(readFor + time.Second)
+		want("later", "0", false)
+		synctest.Wait()
+		time.Sleep(readFor + time.Second)
+		want("once it was read again", "1", false)
+		time.Sleep(time.Minute)
+		want("after a long time", "1", true)
+		worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+		time.Sleep(readFor + time.Second)
+		want("while it is read", "1", false)
+		x.want(t, 200, ask{method: "POST", path: "do/queues/pause", role: act.Operator, form: url.Values{"queues": {"accounts"}, "why": {"x"}}})
+		want("after an act", "2", true)
+	})
+}
+
+const readFor = 2 * time.Second
 
 // Law: all links are relative, so a proxy may serve the pages under any path.
 func TestLawLinksAreRelative(t *testing.T) {

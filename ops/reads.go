@@ -3,17 +3,21 @@ package ops
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/millrace-go/millrace/internal/contain"
 	"github.com/millrace-go/millrace/ops/act"
 )
 
 const (
-	readFor    = 2 * time.Second  // how long what was read counts
-	lookFor    = 10 * time.Second // how long what the programs have published counts
+	readFor    = 2 * time.Second       // how long what was read counts
+	slowRead   = 50 * time.Millisecond // and what takes longer is slow
+	slowFor    = 30 * time.Second      // how long what was read slowly is shown while it is read again
+	lookFor    = 10 * time.Second      // how long what the programs have published counts
 	readWithin = 15 * time.Second
 	mostReads  = 200 // that are kept
 )
@@ -28,12 +32,14 @@ type reads struct {
 	looked time.Time
 	now    *act.Desk // looked then
 	kept   map[string]*kept
+	acts   int // that were done. What was read before the last of them doesn't count any more
 }
 
 // A kept is the result of an act that only reads.
 type kept struct {
 	told *told
 	err  error
+	took time.Duration
 }
 
 // current returns a desk that knows what the programs have published lately. It is the caller's own.
@@ -66,18 +72,24 @@ func (x *reads) current(ctx context.Context) (*act.Desk, error) {
 	return &own, nil
 }
 
-// read does a request that only reads, or tells what that told within the last two seconds. key names the request.
+// read does a request that only reads, or tells what that told within the last two seconds. A large store is read
+// slowly: then a viewer gets what was read up to half a minute ago, and the store is read again meanwhile. key names the
+// request.
 func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, error) {
 	if r.Noted() {
 		return nil, act.Usage("this is done by a form alone, because the audit log has it")
 	}
 	x.mu.Lock()
-	if k := x.kept[key]; k != nil && time.Since(k.told.At) < readFor {
-		x.mu.Unlock()
-		return k.told, k.err
-	}
+	k, acts := x.kept[key], x.acts
 	x.mu.Unlock()
-	got, err, _ := x.flights.Do(key, func() (any, error) {
+	old := time.Duration(0)
+	if k != nil {
+		if old = time.Since(k.told.At); old < readFor {
+			return k.told, k.err
+		}
+	}
+	// Whoever comes after an act doesn't wait for what somebody has begun to read before it.
+	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // other viewers wait for it, too
 		defer cancel()
 		desk, err := x.current(ctx)
@@ -85,31 +97,39 @@ func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, er
 			return nil, err
 		}
 		t := &told{At: time.Now()}
-		err = r.Do(ctx, act.NewCall(desk, "", t))
+		err = contain.Apart(func() error { return r.Do(ctx, act.NewCall(desk, "", t)) }) // a panic here would end the process
 		if errors.Is(err, act.ErrWrong) {
 			err = nil // the page tells what is wrong
 		}
 		t.link(r.Act)
-		x.keep(key, &kept{t, err})
+		x.keep(key, acts, &kept{t, err, time.Since(t.At)})
 		return t, err
 	})
-	t, _ := got.(*told)
-	return t, err
+	if k != nil && k.err == nil && k.took >= slowRead && old < slowFor {
+		return k.told, nil
+	}
+	got := <-reading
+	t, _ := got.Val.(*told)
+	return t, got.Err
 }
 
 // forget forgets what was read before an act.
 func (x *reads) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.acts++
 	clear(x.kept)
 }
 
-// keep keeps a result, and forgets those whose time is over.
-func (x *reads) keep(key string, k *kept) {
+// keep keeps a result that was begun after so many acts, and forgets those whose time is over.
+func (x *reads) keep(key string, acts int, k *kept) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if acts != x.acts {
+		return
+	}
 	for old, was := range x.kept {
-		if time.Since(was.told.At) >= readFor || len(x.kept) >= mostReads {
+		if time.Since(was.told.At) >= slowFor || len(x.kept) >= mostReads {
 			delete(x.kept, old)
 		}
 	}
