@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"strings"
 
@@ -68,7 +67,7 @@ func words(text string) (all []string) {
 
 // pages are the pages of operators, or nil where nobody may have them: then the program starts all the same, and its
 // log says which setting is missing.
-func (s *service) pages(a *App) (http.Handler, error) {
+func (s *service) pages(a *App) (*ops.Pages, error) {
 	proxies, err := prefixes(*s.login.proxies)
 	if err != nil {
 		return nil, err

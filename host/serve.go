@@ -269,11 +269,11 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 	}
 	parts = append(parts, work...)
 	if a.admin != nil {
-		all, err := s.operators(a)
+		admin, err := s.operators(a)
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, a.server("admin server", a.admin, all))
+		parts = append(parts, admin...)
 	}
 	return parts, nil
 }
@@ -413,7 +413,7 @@ func (a *App) ops() http.Handler {
 
 // operators combines the operators' addresses with the number of useful workers and the pages. Those show what is not
 // for everybody, so the program's web doesn't serve them.
-func (s *service) operators(a *App) (http.Handler, error) {
+func (s *service) operators(a *App) (parts []boot.Part, err error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ops())
 	if s.Register != nil {
@@ -433,8 +433,9 @@ func (s *service) operators(a *App) (http.Handler, error) {
 	}
 	if pages != nil {
 		mux.Handle(opsPath+"/", pages)
+		parts = append(parts, boot.Part{Name: "bulk acts", Run: pages.Run})
 	}
-	return byAddressAlone(a.admin, mux), nil
+	return append(parts, a.server("admin server", a.admin, byAddressAlone(a.admin, mux))), nil
 }
 
 func (a *App) server(name string, ln net.Listener, h http.Handler) boot.Part {

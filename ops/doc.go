@@ -1,8 +1,9 @@
 // Package ops serves the pages and the API by which operators watch and steer what a store holds: queues, poison
 // messages, processes, settings and all else that package acts has an act for.
 //
-//	handler, err := ops.New(ops.Config{Desk: desk, Login: login})
-//	mux.Handle("/ops/", handler)
+//	pages, err := ops.New(ops.Config{Desk: desk, Login: login})
+//	mux.Handle("/ops/", pages)
+//	go pages.Run(ctx) // acts on many messages
 //
 // The pages are made from the table of acts, as the command line is. A noun is a list and a page for each thing. An act
 // that changes something is a form, which shows the command line that does the same.

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/ops/internal/login"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -49,9 +50,23 @@ type Config struct {
 //go:embed html
 var files embed.FS
 
+// Pages are the handler of the pages, and what goes on behind them.
+type Pages struct {
+	http.Handler
+	driver *bulk.Driver
+}
+
+// Run does the acts on many messages that people begin at the pages, and those whose processes have died, until ctx
+// ends. Without Run such an act waits for another process. Run asks the store nothing while no such act goes on.
+func (p *Pages) Run(ctx context.Context) error {
+	p.driver.Run(ctx)
+	return nil
+}
+
 // A server serves the pages.
 type server struct {
 	base  string
+	bulk  *bulk.Driver
 	reads *reads
 	table []*act.Act
 	pages *template.Template
@@ -59,8 +74,8 @@ type server struct {
 	lines seldom.Lines // of log
 }
 
-// New returns the handler of the pages. Its error says which setting is wrong.
-func New(cfg Config) (http.Handler, error) {
+// New returns the pages. Its error says which setting is wrong.
+func New(cfg Config) (*Pages, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -72,7 +87,9 @@ func New(cfg Config) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
-	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), log: cfg.Logger, reads: &reads{desk: cfg.Desk, kept: map[string]*kept{}}}
+	desk, driver := *cfg.Desk, &bulk.Driver{Channels: cfg.Desk.Channels, Logger: cfg.Logger}
+	desk.Wake = driver.Wake
+	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: &reads{desk: &desk, kept: map[string]*kept{}}}
 	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return a.Local })
 	if s.pages, err = template.New("").Funcs(s.funcs()).ParseFS(files, "html/*.html"); err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
@@ -101,7 +118,7 @@ func New(cfg Config) (http.Handler, error) {
 	mux.HandleFunc("POST "+s.base+"/do/{noun}/{verb}", s.do)
 	mux.HandleFunc("GET "+s.base+"/do/{noun}", s.form)
 	mux.HandleFunc("POST "+s.base+"/do/{noun}", s.do)
-	return door.Guard(s.base, mux), nil
+	return &Pages{door.Guard(s.base, mux), driver}, nil
 }
 
 // find returns an act by its noun and verb; nil if there is none.

@@ -53,6 +53,7 @@ type overviewPage struct {
 
 // overview shows what is wrong, worst first, and the queues.
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
+	s.bulk.Look()
 	found, err := s.reads.read(r.Context(), "doctor", s.find("doctor", "").Request())
 	if wantsJSON(r) {
 		s.answer(w, found, err)
@@ -117,6 +118,9 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	if len(s.of(noun)) == 0 {
 		s.nowhere(w, r)
 		return
+	}
+	if noun == "bulk" {
+		s.bulk.Look()
 	}
 	p := listPage{view: s.view(r, noun, noun)}
 	status := http.StatusOK

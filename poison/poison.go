@@ -79,6 +79,8 @@ type Entry struct {
 	Uncompensated string   `json:"uncompensated,omitempty"` // why there is none, where it failed
 
 	ETag storage.ETag `json:"-"` // of this state of the entry, for DiscardIf
+
+	unreadable error // why nothing but the body is known
 }
 
 // Put writes a message to the poison queue, sends its compensation, and deletes the message from its own queue, as one
@@ -158,6 +160,12 @@ func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	return counts, nil
 }
 
+// A State names an entry as it is: an entry that is put again has another ETag.
+type State struct {
+	Key  string
+	ETag storage.ETag
+}
+
 // A Queue is the poison queue of a queue, for an operator. It may be used while workers run.
 type Queue struct {
 	channels *channel.Channels
@@ -171,21 +179,53 @@ func At(channels *channel.Channels, queue string) *Queue {
 
 func (p *Queue) blobs() *storage.Blobs { return p.channels.Store().Blobs(container) }
 
-// List yields the messages, in no particular order. It includes entries that can't be read: see [ReasonUnreadable].
-func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] { return p.list(ctx, "") }
+// List yields the messages, in the order of their keys. It includes entries that can't be read: see
+// [ReasonUnreadable]. A name that no queue can have is an error, unless another program has put something there.
+func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		found := false
+		for m, err := range p.ListAfter(ctx, "") {
+			if found = true; !yield(m, err) {
+				return
+			}
+		}
+		if err := storage.CheckName(p.queue); err != nil && !found {
+			yield(Entry{}, fmt.Errorf("poison: queue: %w", err))
+		}
+	}
+}
+
+// ListAfter is List from the first key that is above another, whatever the name of the queue.
+func (p *Queue) ListAfter(ctx context.Context, key string) iter.Seq2[Entry, error] {
+	after := ""
+	if key != "" {
+		after = p.queue + "/" + key
+	}
+	return p.list(ctx, "", after)
+}
 
 // Find yields the messages with an ID, and reads no others. There may be several, with different contents.
 func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
-	return p.list(ctx, idDigest(id))
+	return p.list(ctx, idDigest(id), "")
 }
 
-// list yields the messages whose keys begin with the given digits. It reads several at a time, because a store may be
-// distant. For all, a name that no queue can have is an error, unless another program has put something there.
-func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error] {
+// States yields the key and the ETag of each entry, and reads none.
+func (p *Queue) States(ctx context.Context) iter.Seq2[State, error] {
+	return func(yield func(State, error) bool) {
+		for info, err := range p.blobs().List(ctx, p.queue+"/") {
+			if !yield(State{strings.TrimPrefix(info.Key, p.queue+"/"), info.ETag}, err) {
+				return
+			}
+		}
+	}
+}
+
+// list yields the messages whose keys begin with the given digits, from the first blob that is above another. It reads
+// several at a time, because a store may be distant.
+func (p *Queue) list(ctx context.Context, digits, after string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		var keys []string
 		var bytes int64
-		found := false
 		flush := func() (more bool) {
 			all, err := p.getAll(ctx, keys)
 			keys, bytes = keys[:0], 0
@@ -199,14 +239,13 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 			}
 			return err == nil
 		}
-		for info, err := range p.blobs().List(ctx, p.queue+"/"+digits) {
+		for info, err := range p.blobs().ListAfter(ctx, p.queue+"/"+digits, after) {
 			if err != nil {
 				if flush() {
 					yield(Entry{}, err)
 				}
 				return
 			}
-			found = true
 			if bytes += info.Size; len(keys) == readAhead || len(keys) > 0 && bytes > readBytes {
 				if !flush() {
 					return
@@ -214,10 +253,6 @@ func (p *Queue) list(ctx context.Context, digits string) iter.Seq2[Entry, error]
 				bytes = info.Size
 			}
 			keys = append(keys, strings.TrimPrefix(info.Key, p.queue+"/"))
-		}
-		if err := storage.CheckName(p.queue); err != nil && !found && digits == "" {
-			yield(Entry{}, fmt.Errorf("poison: queue: %w", err))
-			return
 		}
 		flush()
 	}
@@ -246,25 +281,16 @@ func (p *Queue) getAll(ctx context.Context, keys []string) ([]Entry, error) {
 
 // Get returns one message, or [storage.ErrNotFound] if there is none with that key. An entry that can't be read is no
 // error: see [ReasonUnreadable].
-func (p *Queue) Get(ctx context.Context, key string) (Entry, error) {
-	m, unreadable, err := p.get(ctx, key)
-	if unreadable != nil {
-		m.Reason, m.Error = ReasonUnreadable, unreadable.Error()
-	}
-	return m, err
-}
-
-// get is Get, but returns separately why an entry can't be read.
-func (p *Queue) get(ctx context.Context, key string) (m Entry, unreadable, err error) {
+func (p *Queue) Get(ctx context.Context, key string) (m Entry, err error) {
 	blob, err := p.blobs().Get(ctx, p.queue+"/"+key, "")
 	if err != nil {
-		return Entry{}, nil, err
+		return Entry{}, err
 	}
-	if unreadable = m.read(key, blob.Body); unreadable != nil {
-		m = Entry{Body: blob.Body}
+	if fault := m.read(key, blob.Body); fault != nil {
+		m = Entry{Body: blob.Body, Reason: ReasonUnreadable, Error: fault.Error(), unreadable: fault}
 	}
 	m.Queue, m.Key, m.ETag = p.queue, key, blob.ETag
-	return m, unreadable, nil
+	return m, nil
 }
 
 // read reads an entry. Its errors repeat nothing of the blob's content.
@@ -278,63 +304,6 @@ func (m *Entry) read(key string, body []byte) error {
 		return errors.New("its ID or its kind can't be one")
 	}
 	return nil
-}
-
-// Retry sends a message back to its queue, with its ID and without its history. A message that has no time counts from
-// its first failure. It is also the decision to repeat an effect of handlers.ReactOnce whose outcome is unknown. If it
-// is interrupted, the message may be in both places, with a body for each; retrying it again is harmless. The error
-// matches [storage.ErrNotFound] if there is no message with that key. An entry that can't be read stays, and that is an
-// error.
-func (p *Queue) Retry(ctx context.Context, key string) error {
-	m, unreadable, err := p.get(ctx, key)
-	switch {
-	case err != nil:
-		return err
-	case unreadable != nil:
-		return p.fault(key, fmt.Errorf("%w: nothing in it can be sent; discard it when you have seen what it is", unreadable))
-	}
-	packed := wire.Packed{Sends: []storage.Send{{Queue: p.queue, Message: storage.Message{Body: m.Body}}}}
-	e, undecodable := wire.Decode(m.Body)
-	ref := e.DataRef
-	if undecodable == nil {
-		if err := e.CheckDataRef(p.queue); err != nil {
-			return p.fault(key, err)
-		}
-		if err := p.channels.Outbox().FetchBody(ctx, &e); err != nil {
-			if _, err := p.Get(ctx, key); errors.Is(err, storage.ErrNotFound) {
-				return err // another operator has settled it meanwhile
-			}
-			return p.fault(key, err)
-		}
-		e.DataRef, e.Attempts, e.Hangs, e.HandBacks, e.Hops, e.LastError, e.FirstFailed = "", 0, 0, 0, 0, "", time.Time{}
-		e.Retried = m.decision()
-		if e.Due.Before(time.Now()) {
-			e.Due = time.Time{} // a handler may have had it, so no cancellation concerns it
-		}
-		if e.Born().IsZero() {
-			e.Since = m.First // it comes from elsewhere, and must not seem new
-		}
-		if packed, err = p.channels.Outbox().PackFor(ctx, p.queue, e); err != nil {
-			return p.fault(key, err)
-		}
-	}
-	if err := p.channels.Outbox().SendPacked(ctx, packed); err != nil {
-		return err
-	}
-	err = p.remove(ctx, key, m.ETag)
-	switch {
-	case storage.LostRace(err), errors.Is(err, storage.ErrNotFound):
-		return nil // it is in the poison queue again, and stays with its body; or another operator has taken it out
-	case err != nil || ref == "":
-		return err
-	}
-	_ = p.channels.Outbox().DeleteBody(ctx, ref) // it is sent with a body of its own, so this one is an orphan
-	return nil
-}
-
-// decision names an operator's retry of this entry. It stays the same if the retry is interrupted and repeated.
-func (m *Entry) decision() string {
-	return channel.DerivedID(m.ID, "retried", m.Key, string(m.ETag), m.Last.UTC().Format(time.RFC3339Nano))
 }
 
 func (p *Queue) fault(key string, err error) error {
@@ -353,14 +322,14 @@ func (p *Queue) Discard(ctx context.Context, key string) error {
 // DiscardIf is Discard of the very entry that the operator has looked at. The error matches [storage.ErrPrecondition]
 // also if the message was put again since the entry had that ETag.
 func (p *Queue) DiscardIf(ctx context.Context, key string, etag storage.ETag) error {
-	m, unreadable, err := p.get(ctx, key)
+	m, err := p.Get(ctx, key)
 	if err != nil {
 		return err
 	}
 	if etag == "" {
 		etag = m.ETag
 	}
-	if err := p.remove(ctx, key, etag); err != nil || unreadable != nil {
+	if err := p.remove(ctx, key, etag); err != nil || m.unreadable != nil {
 		return err
 	}
 	if e, err := wire.Decode(m.Body); err == nil && e.DataRef != "" && e.CheckDataRef(p.queue) == nil {

@@ -185,6 +185,11 @@ func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
 	return bodies, g.Wait()
 }
 
+// Add adds what another Packed holds, so that all are sent together.
+func (p *Packed) Add(q Packed) {
+	p.Sends, p.refs = append(p.Sends, q.Sends...), append(p.refs, q.refs...)
+}
+
 // SendPacked sends packed messages. The errors are those of [Outbox.SendWith].
 func (o *Outbox) SendPacked(ctx context.Context, p Packed) error {
 	_, err := o.SendWith(ctx, nil, p)

@@ -37,6 +37,9 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 	heard := &listener{Sink: c.to}
 	c.to = heard
 	failed := r.binding.run(ctx, c)
+	if c.goesOn {
+		return failed
+	}
 	if err := log.End(context.WithoutCancel(ctx), meant, heard.result(), failed); err != nil && failed == nil {
 		return fmt.Errorf("the act is done, and the audit log doesn't say so: %w", err)
 	}

@@ -21,6 +21,7 @@ type Call struct {
 	DryRun bool
 
 	revealed bool // content may be told
+	goesOn   bool // the audit log gets the end from somebody else
 	to       Sink
 }
 
@@ -87,6 +88,10 @@ func (c *Call) Fault(text string) string {
 	}
 	return reveal.Text(text)
 }
+
+// GoesOn says that the act goes on after its run, perhaps in another process. Whoever ends the act then writes its end
+// into the audit log.
+func (c *Call) GoesOn() { c.goesOn = true }
 
 // Table begins a table. none is what people read if no row follows.
 func (c *Call) Table(none string, head ...string) error { return c.to.Table(none, head) }

@@ -54,6 +54,10 @@ type Desk struct {
 	// The function is nil for a store without a file.
 	Standstill func(context.Context) (who string, lasted time.Duration, err error)
 
+	// Wake has somebody do in the background what an act has only begun. It is nil where nobody does so: then a person
+	// waits for the act.
+	Wake func()
+
 	Registry *handlers.Registry // of the binary's program; nil for none
 	Handled  []wire.Handled     // by that registry
 

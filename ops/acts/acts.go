@@ -17,6 +17,7 @@ func All() []*act.Act {
 		poisonActs(),
 		editActs(),
 		settleActs(),
+		bulkActs(),
 		turnActs(),
 		sendActs(),
 		signalActs(),

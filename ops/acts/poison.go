@@ -53,6 +53,10 @@ func (in *selection) queueField() act.Field {
 	return act.Text(&in.Queue, "queue", "only messages of this `QUEUE`").From(queueNames)
 }
 
+func (in *selection) beforeField() act.Field {
+	return act.Moment(&in.Before, "before", "only messages that failed last at this `TIME` or before, by the clocks of their workers")
+}
+
 func (in *selection) fields() []act.Field {
 	reason := act.Text(&in.Reason, "reason", "only messages with this `REASON`, as poison list --json prints it")
 	reason.Plain = []string{handlers.ReasonUndecodable, handlers.ReasonRefused, handlers.ReasonUnknownKind, handlers.ReasonAttempts, handlers.ReasonHangs, handlers.ReasonDeliveries,
@@ -70,7 +74,7 @@ func poisonActs() []*act.Act {
 		act.New(act.Act{Noun: "poison", Verb: "list", Role: act.Viewer, About: "list the messages in the poison queues, latest failure first",
 			More: "It never shows the content of a message. An entry that can't be decoded has no ID; use its key. Long reasons are cut, but " +
 				"--reason needs the complete reason: --json prints it.",
-		}, (*selection).fields, listPoison),
+		}, func(in *selection) []act.Field { return append(in.fields(), in.beforeField()) }, listPoison),
 		act.New(act.Act{Noun: "poison", Verb: "show", Role: act.Viewer, Reveals: true, About: "show everything about messages in the poison queue",
 			More: "ID is that of a message, the key of an entry, or what the program's own binary knows messages by. It shows the error and the " +
 				"whole body, which may be personal.",

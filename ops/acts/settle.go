@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/ops/internal/poisoned"
 	"github.com/millrace-go/millrace/poison"
@@ -44,7 +45,7 @@ type settleInput struct {
 }
 
 func (in *settleInput) fields() []act.Field {
-	return append(in.selection.fields(), act.Flag(&in.all, "all", "all messages, or all of --queue"))
+	return append(in.selection.fields(), act.Flag(&in.all, "all", "all messages, or all of --queue"), in.beforeField())
 }
 
 // Check implements the check of an input. It refuses a call without a selection.
@@ -64,31 +65,42 @@ func (in *settleInput) Check() error {
 // settleActs are the acts that settle messages.
 func settleActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "poison", Verb: "retry", Role: act.Operator, Sure: act.May, About: "send messages back to their queues",
+		act.New(act.Act{Noun: "poison", Verb: bulk.Retry, Role: act.Operator, Sure: act.May, About: "send messages back to their queues",
 			More: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so a document or ReactOnce " +
-				"takes it once; any other reaction runs again. A key that the message has halted goes on when it is done.",
-		}, (*settleInput).fields, settling{
-			does: "Sending back", did: "Sent back", would: "Would send back", result: sentBack, warn: warnOfRetry,
+				"takes it once; any other reaction runs again. A key that the message has halted goes on when it is done. " + moreOfMany,
+		}, (*settleInput).fields, settlings()[bulk.Retry].run),
+		act.New(act.Act{Noun: "poison", Verb: bulk.Discard, Role: act.Admin, Sure: act.Must, About: "delete messages from the poison queues for good",
+			More: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced " +
+				"after it was read stays. --yes or --dry-run is required, even if there is nothing to discard. " + moreOfMany,
+		}, (*settleInput).fields, settlings()[bulk.Discard].run),
+	}
+}
+
+const moreOfMany = "Without --id it is a bulk act of all that match: of what is in the poison queues now, and of nothing that comes later. bulk list shows such acts."
+
+// settlings are the ways to settle messages, by verb.
+func settlings() map[string]settling {
+	return map[string]settling{
+		bulk.Retry: {
+			verb: bulk.Retry, does: "Sending back", did: "Sent back", would: "Would send back", result: sentBack, warn: warnOfRetry,
 			one:  func(ctx context.Context, from *poison.Queue, e poisoned.Entry) error { return from.Retry(ctx, e.Key) },
 			tell: func(command string, h poisoned.Halt) string { return h.UntilDone(command, h.Message) },
-		}.run),
-		act.New(act.Act{Noun: "poison", Verb: "discard", Role: act.Admin, Sure: act.Must, About: "delete messages from the poison queues for good",
-			More: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced " +
-				"after it was read stays. --yes or --dry-run is required, even if there is nothing to discard.",
-		}, (*settleInput).fields, settling{
-			does: "Discarding", did: "Discarded", would: "Would discard", result: discarded, warn: func(*act.Call, []poisoned.Entry) {},
+		},
+		bulk.Discard: {
+			verb: bulk.Discard, does: "Discarding", did: "Discarded", would: "Would discard", result: discarded, warn: func(*act.Call, []poisoned.Entry) {},
 			one: func(ctx context.Context, from *poison.Queue, e poisoned.Entry) error {
 				return from.DiscardIf(ctx, e.Key, e.ETag)
 			},
 			tell: func(command string, h poisoned.Halt) string {
 				return h.UntilReleased(command, "its other messages wait")
 			},
-		}.run),
+		},
 	}
 }
 
 // settling is a way to settle messages.
 type settling struct {
+	verb                     string // of a bulk act
 	does, did, would, result string
 
 	warn func(*act.Call, []poisoned.Entry)                          // says beforehand what it can't do
@@ -96,14 +108,23 @@ type settling struct {
 	tell func(command string, h poisoned.Halt) string               // says until when a key stays halted
 }
 
-// run settles the entries that are selected, or shows them in a dry run.
+// run settles the entries that are selected, or shows them in a dry run. All that match a filter are settled by a bulk
+// act.
 func (s settling) run(ctx context.Context, c *act.Call, in *settleInput) error {
+	many := len(in.IDs) == 0 && !c.DryRun
+	if many && c.Wake != nil {
+		return s.begin(ctx, c, in)
+	}
 	p, err := in.Pick(ctx, c)
 	if err != nil {
 		return err
 	}
 	s.warn(c, p.Entries)
 	n, did := len(p.Entries), s.would
+	if many && n > 0 {
+		poisoned.NoteHalts(ctx, c, p.Entries)
+		return s.many(ctx, c, in, p.Entries)
+	}
 	if c.DryRun {
 		err = tellEntries(c, p.Entries, func(e poisoned.Entry) any { return Settled{Poisoned: newPoisoned(e), Result: selected} })
 	} else {
@@ -152,11 +173,8 @@ func warnOfRetry(c *act.Call, entries []poisoned.Entry) {
 // entry that fails doesn't stop the others. A store that can't be reached does, and so does the end of ctx; then the
 // entries in progress are still settled.
 func (s settling) each(ctx context.Context, c *act.Call, entries []poisoned.Entry) (done int, halts []poisoned.Halt, err error) {
-	bar := c.Begin(s.does, len(entries))
-	defer bar.End()
-	var mu sync.Mutex
-	results := map[string]int{}
-	var faults []string
+	l := s.ledger(c, entries)
+	defer l.bar.End()
 	g, running := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for _, e := range entries {
@@ -168,22 +186,7 @@ func (s settling) each(ctx context.Context, c *act.Call, entries []poisoned.Entr
 				return nil
 			}
 			err := s.one(context.WithoutCancel(ctx), poison.At(c.Channels, e.Queue), e)
-			line := Settled{Poisoned: newPoisoned(e), Result: s.resultOf(err)}
-			bar.Add(1)
-			mu.Lock()
-			defer mu.Unlock()
-			results[line.Result]++
-			if e.Halt != nil {
-				line.Halted = e.Halt.Key
-				if line.Result == s.result {
-					halts = append(halts, *e.Halt)
-				}
-			}
-			if err != nil && line.Result != gone {
-				line.Error = err.Error()
-				faults = append(faults, fmt.Sprintf("%s %s: %v", e.Queue, e.Name(), err))
-			}
-			if err := c.Say(line, ""); err != nil {
+			if err := l.settled(e, err); err != nil {
 				return err
 			}
 			if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
@@ -193,15 +196,56 @@ func (s settling) each(ctx context.Context, c *act.Call, entries []poisoned.Entr
 		})
 	}
 	err = g.Wait()
-	bar.End()
-	done = results[s.result]
+	l.bar.End()
+	done = l.results[s.result]
 	if err == nil && ctx.Err() != nil {
 		err = fmt.Errorf("stopped by a signal after %d of %s; the others are unchanged", done, act.Count(len(entries), "message"))
 	}
-	if n := results[gone]; n > 0 {
-		c.Note("%s already removed by somebody else.", act.Count(n, "message"))
+	return done, l.halts, errors.Join(err, l.close())
+}
+
+// A ledger has what became of messages, and tells each of them.
+type ledger struct {
+	settling
+	c   *act.Call
+	bar act.Progress
+
+	mu      sync.Mutex
+	results map[string]int
+	faults  []string
+	halts   []poisoned.Halt // of those that came to the result well
+}
+
+func (s settling) ledger(c *act.Call, entries []poisoned.Entry) *ledger {
+	return &ledger{settling: s, c: c, bar: c.Begin(s.does, len(entries)), results: map[string]int{}}
+}
+
+// settled takes what became of a message. Its own error is one of the sink.
+func (l *ledger) settled(e poisoned.Entry, err error) error {
+	line := Settled{Poisoned: newPoisoned(e), Result: l.resultOf(err)}
+	l.bar.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.results[line.Result]++
+	if e.Halt != nil {
+		line.Halted = e.Halt.Key
+		if line.Result == l.result {
+			l.halts = append(l.halts, *e.Halt)
+		}
 	}
-	return done, halts, errors.Join(err, tellFaults(c, faults, results[changed]+results[failed]))
+	if err != nil && line.Result != gone {
+		line.Error = err.Error()
+		l.faults = append(l.faults, fmt.Sprintf("%s %s: %v", e.Queue, e.Name(), err))
+	}
+	return l.c.Say(line, "")
+}
+
+// close notes the faults, and returns an error with the number of messages that are still there.
+func (l *ledger) close() error {
+	if n := l.results[gone]; n > 0 {
+		l.c.Note("%s already removed by somebody else.", act.Count(n, "message"))
+	}
+	return tellFaults(l.c, l.faults, l.results[changed]+l.results[failed])
 }
 
 // resultOf says in a word how an entry was settled.

@@ -88,9 +88,10 @@ func (s *session) servePages(ctx context.Context, c *act.Call, in *pagesInput) e
 	if err := login.Check(ln.Addr(), false, in.insecure); err != nil {
 		return act.Usage("%w", err)
 	}
-	handler, err := ops.New(ops.Config{Desk: c.Desk, Path: path, Login: login, Logger: log})
+	pages, err := ops.New(ops.Config{Desk: c.Desk, Path: path, Login: login, Logger: log})
 	if err != nil {
 		return act.Usage("%w", err)
 	}
-	return boot.Serve(ctx, ln, handler, log)
+	return boot.Run(ctx, boot.Part{Name: "bulk acts", Run: pages.Run},
+		boot.Part{Name: "server", Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, pages, log) }})
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/wire"
@@ -20,8 +21,9 @@ import (
 // A Selection says which entries are meant: those that fit all of it. The zero Selection means all entries.
 type Selection struct {
 	Queue, Kind, Reason string
-	IDs                 []string // of messages, or the keys of entries
-	Aliased             bool     // an ID may be what the program knows messages by
+	Before              time.Time // only entries whose last failure was no later, by the clocks of workers; zero: all
+	IDs                 []string  // of messages, or the keys of entries
+	Aliased             bool      // an ID may be what the program knows messages by
 }
 
 // An Entry is a message in a poison queue that was read, without its body and the text of its failure.
@@ -58,17 +60,28 @@ type Picked struct {
 	Missing error // names the first ID that isn't there, or says that nothing matched
 }
 
+// Queues are the queues of which entries may be selected, with the numbers of their entries.
+func (in *Selection) Queues(ctx context.Context, d *act.Desk) (names []string, counts map[string]int64, err error) {
+	names, counts, err = look.Queues(ctx, d)
+	if err != nil || in.Queue == "" {
+		return names, counts, err
+	}
+	if !slices.Contains(names, in.Queue) {
+		return nil, nil, act.UsageOf("queue", "unknown queue %s; want one of %s", storage.Quote(in.Queue), strings.Join(names, ", "))
+	}
+	return []string{in.Queue}, counts, nil
+}
+
+// Fits reports that an entry has what a selection without IDs wants, beside its queue.
+func (in *Selection) Fits(m poison.Entry) bool {
+	return (in.Kind == "" || in.Kind == string(m.Kind)) && (in.Reason == "" || in.Reason == m.Reason) && (in.Before.IsZero() || !m.Last.After(in.Before))
+}
+
 // Pick reads the entries that are selected; without a selection, all entries.
 func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error) {
-	names, counts, err := look.Queues(ctx, c.Desk)
+	names, counts, err := in.Queues(ctx, c.Desk)
 	if err != nil {
 		return p, err
-	}
-	if in.Queue != "" {
-		if !slices.Contains(names, in.Queue) {
-			return p, act.UsageOf("queue", "unknown queue %s; want one of %s", storage.Quote(in.Queue), strings.Join(names, ", "))
-		}
-		names = []string{in.Queue}
 	}
 	total := 0
 	for _, q := range names {
@@ -81,8 +94,7 @@ func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error
 	take := func(m poison.Entry, name string) {
 		found[name] = true
 		kinds[string(m.Kind)], reasons[m.Reason] = true, true
-		fits := (in.Kind == "" || in.Kind == string(m.Kind)) && (in.Reason == "" || in.Reason == m.Reason)
-		if fits && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
+		if in.Fits(m) && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
 			taken[m.Queue+"/"+m.Key] = true
 			p.Entries = append(p.Entries, Of(m))
 		}
@@ -164,7 +176,7 @@ func (in *Selection) missing(p Picked, found, kinds, reasons map[string]bool) er
 		}
 	}
 	switch {
-	case len(p.Entries) > 0 || len(in.IDs) == 0 && in.Kind == "" && in.Reason == "":
+	case len(p.Entries) > 0 || len(in.IDs) == 0 && in.Kind == "" && in.Reason == "" && in.Before.IsZero():
 		return nil
 	case len(reasons) == 0:
 		return act.Nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
