@@ -18,12 +18,16 @@ import (
 	"github.com/millrace-go/millrace/process"
 )
 
+// rowsOfPage is how many rows a page shows of a list that has no limit of its own.
+const rowsOfPage = "100"
+
 // A listPage is a list, with its filters and the acts of its noun.
 type listPage struct {
 	view
 	Fields   []formField
 	Filtered bool // some of them are given
 	Acts     []link
+	Next     string // where the list goes on; "" for its end
 }
 
 // A link is an act that a page offers.
@@ -128,9 +132,12 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	if a != nil {
 		q := a.Request()
 		err := fill(q, r.URL.Query())
+		if f := q.Field("limit"); err == nil && f != nil && f.Default == "" && !r.URL.Query().Has(f.Name) && !wantsJSON(r) {
+			err = f.Set(rowsOfPage)
+		}
 		var t *told
 		if err == nil {
-			t, err = s.reads.read(r.Context(), a.Name()+"?"+r.URL.RawQuery, q)
+			t, err = s.reads.read(r.Context(), fmt.Sprint(a.Name(), wantsJSON(r), "?", r.URL.RawQuery), q)
 		}
 		if wantsJSON(r) {
 			s.answer(w, t, err)
@@ -138,7 +145,15 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		}
 		p.Live, status = true, statusOf(err)
 		p.show(t, err)
+		if t != nil && t.More != nil {
+			on := r.URL.Query()
+			on.Set(t.More.Field, t.More.Text)
+			p.Next = "?" + on.Encode()
+		}
 		p.Fields, p.Filtered = formFields(q, r.URL.Query(), p.Root), len(r.URL.Query()) > 0
+	}
+	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
+		p.Acts = append(p.Acts, link{"look for content", "with a reason, which the audit log keeps", p.Root + "do/" + strings.ReplaceAll(a.Name(), " ", "/") + "?reveal=true"})
 	}
 	for _, x := range s.of(noun) {
 		if x != a && login.Of(r).May(x.Role) {
@@ -408,7 +423,9 @@ func (s *server) href(root string, l *act.Link) string {
 	}
 	path, query := root+noun, url.Values{}
 	for name, text := range l.With {
-		query.Set(name, text)
+		if text != "" {
+			query.Set(name, text)
+		}
 	}
 	switch {
 	case query.Has(thingIn):
@@ -421,6 +438,7 @@ func (s *server) href(root string, l *act.Link) string {
 				query.Del(f.Name)
 			}
 		}
+	case a == s.mainOf(noun): // the list, with filters
 	default:
 		path = strings.TrimSuffix(root+"do/"+noun+"/"+verb, "/")
 	}

@@ -22,10 +22,14 @@ type told struct {
 	Objects []any
 	Notes   []string
 	Cut     bool // there was more than a page shows
+	More    *more
 	At      time.Time
 
 	rows int
 }
+
+// A more is where a list goes on: the text of a field.
+type more struct{ Field, Text string }
 
 // A block is a part of a page: a table, a thing or some lines.
 type block struct {
@@ -140,6 +144,12 @@ func (t *told) add(object any) {
 	if object != nil {
 		t.Objects = append(t.Objects, object)
 	}
+}
+
+func (t *told) Next(field, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.More = &more{field, text}
 }
 
 func (t *told) Note(text string) error {

@@ -145,25 +145,44 @@ func idDigest(id string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// A State names an entry as it is: an entry that is put again has another ETag.
+type State struct {
+	Queue string
+	Key   string
+	ETag  storage.ETag
+	Put   time.Time // by the store's clock
+}
+
+// States yields a state for each entry in the poison queue of a queue, "" for all queues, and reads none of them. They
+// come in the order of queues and keys.
+func States(ctx context.Context, s *storage.Store, queue string) iter.Seq2[State, error] {
+	if queue != "" {
+		queue += "/"
+	}
+	return func(yield func(State, error) bool) {
+		for info, err := range s.Blobs(container).List(ctx, queue) {
+			of, key, ok := strings.Cut(info.Key, "/")
+			if err == nil && !ok {
+				continue // a blob of somebody else
+			}
+			if !yield(State{of, key, info.ETag, info.Modified}, err) {
+				return
+			}
+		}
+	}
+}
+
 // Count counts the messages in all poison queues of a store, by queue, in one listing. An empty poison queue is
 // missing.
 func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	counts := map[string]int64{}
-	for info, err := range s.Blobs(container).List(ctx, "") {
+	for e, err := range States(ctx, s, "") {
 		if err != nil {
 			return nil, err
 		}
-		if queue, _, ok := strings.Cut(info.Key, "/"); ok { // otherwise it is a blob of somebody else
-			counts[queue]++
-		}
+		counts[e.Queue]++
 	}
 	return counts, nil
-}
-
-// A State names an entry as it is: an entry that is put again has another ETag.
-type State struct {
-	Key  string
-	ETag storage.ETag
 }
 
 // A Queue is the poison queue of a queue, for an operator. It may be used while workers run.
@@ -207,17 +226,6 @@ func (p *Queue) ListAfter(ctx context.Context, key string) iter.Seq2[Entry, erro
 // Find yields the messages with an ID, and reads no others. There may be several, with different contents.
 func (p *Queue) Find(ctx context.Context, id string) iter.Seq2[Entry, error] {
 	return p.list(ctx, idDigest(id), "")
-}
-
-// States yields the key and the ETag of each entry, and reads none.
-func (p *Queue) States(ctx context.Context) iter.Seq2[State, error] {
-	return func(yield func(State, error) bool) {
-		for info, err := range p.blobs().List(ctx, p.queue+"/") {
-			if !yield(State{strings.TrimPrefix(info.Key, p.queue+"/"), info.ETag}, err) {
-				return
-			}
-		}
-	}
 }
 
 // list yields the messages whose keys begin with the given digits, from the first blob that is above another. It reads

@@ -56,6 +56,7 @@ func (l Listing[T]) Tell(c *Call, p Page, list iter.Seq2[T, error]) error {
 		}
 		if rows == p.Limit {
 			c.Note("There are more. --after %s lists the next ones.", ShellWord(last))
+			c.Next("after", last)
 			break
 		}
 		rows, last = rows+1, n

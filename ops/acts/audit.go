@@ -2,6 +2,7 @@ package acts
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -46,6 +47,7 @@ func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
 			continue
 		case n == in.limit:
 			c.Note("there are more. --limit lists more, and --who fewer.")
+			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		}
 		n++

@@ -70,6 +70,7 @@ func listBulk(ctx context.Context, c *act.Call, in *bulkListInput) error {
 			return err
 		case n == in.limit:
 			c.Note("there are more. --limit lists more.")
+			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		case err != nil:
 			err = c.Row(Bulk{a, err.Error()}, a.ID, nil, nil, nil, act.Corrupt, nil)
@@ -87,12 +88,12 @@ func listBulk(ctx context.Context, c *act.Call, in *bulkListInput) error {
 // bulkFilter says what an act is, as the command line does.
 func bulkFilter(a bulk.Act) string {
 	text := "poison " + a.Verb
-	for _, f := range [][2]string{{"queue", a.Filter.Queue}, {"kind", a.Filter.Kind}, {"reason", a.Filter.Reason}} {
+	for _, f := range [][2]string{{"queue", a.Filter.Queue}, {"kind", a.Filter.Kind}, {"reason", a.Filter.Reason}, {"fingerprint", a.Filter.Print}} {
 		if f[1] != "" {
 			text += " --" + f[0] + " " + act.ShellWord(f[1])
 		}
 	}
-	if a.Filter.Kind == "" && a.Filter.Reason == "" {
+	if a.Filter.Kind == "" && a.Filter.Reason == "" && a.Filter.Print == "" {
 		text += " --all"
 	}
 	if !a.Filter.Before.IsZero() {
@@ -212,7 +213,7 @@ func followBulk(ctx context.Context, c *act.Call, a bulk.Act, f bulk.Follower) (
 
 // ask makes the bulk act.
 func (s settling) ask(ctx context.Context, c *act.Call, in *settleInput) (bulk.Act, error) {
-	a, err := bulk.Ask(ctx, c, s.verb, bulk.Filter{Queue: in.Queue, Kind: in.Kind, Reason: in.Reason, Before: in.Before})
+	a, err := bulk.Ask(ctx, c, s.verb, bulk.Filter{Queue: in.Queue, Kind: in.Kind, Reason: in.Reason, Print: in.Print, Before: in.Before})
 	if err == nil {
 		c.GoesOn()
 	}

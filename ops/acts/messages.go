@@ -102,6 +102,7 @@ func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 		}
 		if n++; n > in.limit {
 			c.Note("there are more. --limit shows more.")
+			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		}
 		line := newWaiting(in.queue, m)

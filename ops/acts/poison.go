@@ -32,6 +32,19 @@ type Poisoned struct {
 	Last       time.Time    `json:"last"`
 	Worker     string       `json:"worker"`
 	Old        bool         `json:"old"` // it counts from a time that is more than 30 days ago
+
+	Fingerprint string `json:"fingerprint,omitempty"` // errors of one cause have the same one
+}
+
+// A PoisonGroup is a number of poison messages that most likely have one cause.
+type PoisonGroup struct {
+	Queue       string       `json:"queue"`
+	Kind        channel.Kind `json:"kind"`
+	Reason      string       `json:"reason"`
+	Fingerprint string       `json:"fingerprint"`
+	Error       string       `json:"error"` // of the latest message
+	Messages    int          `json:"messages"`
+	Latest      time.Time    `json:"latest"`
 }
 
 // A PoisonedMessage is all that is known of a message in a poison queue.
@@ -66,15 +79,33 @@ func (in *selection) fields() []act.Field {
 		act.Texts(&in.IDs, "id", "only the message of this `ID`, or the entry of this key; may be given several times"),
 		act.Text(&in.Kind, "kind", "only messages of this `KIND`").From(kindNames),
 		reason,
+		act.Text(&in.Print, "fingerprint", "only messages whose error has this `FINGERPRINT`, as poison groups prints it"),
 	}
+}
+
+// found are the fields of a list.
+func (in *selection) found() []act.Field {
+	return append(in.fields(), in.beforeField(),
+		act.Text(&in.Text, "text", "only messages with this `TEXT` in their error or data; it needs --reveal"),
+		act.Text(&in.Data, "data", "only messages whose data have this `PATH=VALUE`, such as guest.name=Ada; it needs --reveal"),
+		act.Limit(&in.Limit, "messages"),
+		act.Text(&in.After, "after", "with --limit: only messages after this `CURSOR`, which a note of the list before has told").With(poisoned.CheckCursor))
 }
 
 func poisonActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "poison", Verb: "list", Role: act.Viewer, About: "list the messages in the poison queues, latest failure first",
+		act.New(act.Act{Noun: "poison", Verb: "list", Role: act.Viewer, Reveals: true, About: "list the messages in the poison queues, latest failure first",
 			More: "It never shows the content of a message. An entry that can't be decoded has no ID; use its key. Long reasons are cut, but " +
-				"--reason needs the complete reason: --json prints it.",
-		}, func(in *selection) []act.Field { return append(in.fields(), in.beforeField()) }, listPoison),
+				"--reason needs the complete reason: --json prints it. Who looks for content learns of it, so --text and --data need --reveal and --why. " +
+				"Secrets and bodies that lie beside their messages aren't looked at. --limit bounds the work: it looks at the latest messages.",
+		}, (*selection).found, listPoison),
+		act.New(act.Act{Noun: "poison", Verb: "groups", Role: act.Viewer, Reveals: true, About: "count the messages in the poison queues by what most likely is their cause",
+			More: "A group has one queue, kind, reason and fingerprint. The fingerprint of an error leaves out numbers, IDs and quoted texts. The other acts on " +
+				"poison messages take it, too.",
+		}, func(in *selection) []act.Field {
+			in.Limit = 10_000
+			return in.found()
+		}, groupPoison),
 		act.New(act.Act{Noun: "poison", Verb: "show", Role: act.Viewer, Reveals: true, About: "show everything about messages in the poison queue",
 			More: "ID is that of a message, the key of an entry, or what the program's own binary knows messages by. It shows the error and the " +
 				"whole body, which may be personal.",
@@ -86,7 +117,25 @@ func poisonActs() []*act.Act {
 }
 
 func newPoisoned(e poisoned.Entry) Poisoned {
-	return Poisoned{e.Queue, e.Key, e.ID, e.Kind, e.Reason, e.Attempts, e.Deliveries, e.First, e.Last, e.Worker, e.Old}
+	return Poisoned{e.Queue, e.Key, e.ID, e.Kind, e.Reason, e.Attempts, e.Deliveries, e.First, e.Last, e.Worker, e.Old, e.Print}
+}
+
+func groupPoison(ctx context.Context, c *act.Call, in *selection) error {
+	groups, err := in.Groups(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := c.Table("No messages.", "QUEUE", "KIND", "REASON", "FINGERPRINT", "ERROR", "MESSAGES", "LATEST"); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		with := map[string]string{"queue": g.Queue, "kind": string(g.Kind), "reason": g.Reason, "fingerprint": g.Print}
+		line := PoisonGroup{g.Queue, g.Kind, g.Reason, g.Print, g.Error, g.Messages, g.Latest}
+		if err := c.Row(line, g.Queue, string(g.Kind), act.Short(g.Reason), act.Link{Text: g.Print, Act: "poison list", With: with}, act.Short(g.Error), g.Messages, g.Latest); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func listPoison(ctx context.Context, c *act.Call, in *selection) error {
@@ -187,7 +236,7 @@ func (s PoisonedMessage) parts() []act.Part {
 	return []act.Part{
 		{Name: "Queue", Value: s.Queue}, {Name: "Key", Value: s.Key}, {Name: "ID", Value: s.ID}, {Name: "Kind", Value: string(s.Kind)}, {Name: "Reason", Value: s.Reason},
 		{Name: "Error", Value: s.Error}, {Name: "Attempts", Value: s.Attempts}, {Name: "Deliveries", Value: s.Deliveries}, {Name: "First failed", Value: when(s.First)},
-		{Name: "Last failed", Value: when(s.Last)}, {Name: "Worker", Value: s.Worker}, {Name: "Lost", Value: s.Lost}, {Name: "Emitted", Value: strings.Join(s.Emitted, " ")},
+		{Name: "Last failed", Value: when(s.Last)}, {Name: "Worker", Value: s.Worker}, {Name: "Fingerprint", Value: s.Fingerprint}, {Name: "Lost", Value: s.Lost}, {Name: "Emitted", Value: strings.Join(s.Emitted, " ")},
 		{Name: "Uncompensated", Value: s.Uncompensated}, {Name: "Old", Value: old},
 	}
 }

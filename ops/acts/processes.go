@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -135,6 +136,7 @@ func searchInstances(ctx context.Context, c *act.Call, lookers []*process.Looker
 				return nil, err
 			case len(all) == most:
 				c.Note("there are more. --limit lists more, and --prefix, --status, --waits and --tag fewer.")
+				c.Next("limit", fmt.Sprint(2*most))
 				return all, nil
 			}
 			all = append(all, Instance{l.Plan(), x})

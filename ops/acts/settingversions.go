@@ -46,6 +46,7 @@ func listVersions(ctx context.Context, c *act.Call, in *settingsInput) error {
 		}
 		if rows++; rows > in.limit {
 			c.Note("There are more. --limit %d lists as many again.", 2*in.limit)
+			c.Next("limit", fmt.Sprint(2*in.limit))
 			break
 		}
 		line := SettingsVersion{Version: v.Number, Base: v.Base, BackTo: v.BackTo, Result: tuning.NoResult(v.Number, now), At: act.Maybe(v.At), By: v.By, Why: v.Why, Changes: v.Changes}

@@ -50,14 +50,14 @@ func (in *settleInput) fields() []act.Field {
 
 // Check implements the check of an input. It refuses a call without a selection.
 func (in *settleInput) Check() error {
-	some := len(in.IDs) > 0 || in.Kind != "" || in.Reason != ""
+	some := len(in.IDs) > 0 || in.Kind != "" || in.Reason != "" || in.Print != ""
 	switch {
 	case some && in.all:
-		return act.Usage("want either --all, or some of --id, --kind and --reason")
+		return act.Usage("want either --all, or some of --id, --kind, --reason and --fingerprint")
 	case !some && !in.all && in.Queue != "":
-		return act.Usage("no messages of queue %s are selected: add --id, --kind, --reason or --all", storage.Quote(in.Queue))
+		return act.Usage("no messages of queue %s are selected: add --id, --kind, --reason, --fingerprint or --all", storage.Quote(in.Queue))
 	case !some && !in.all:
-		return act.Usage("no messages are selected: add --id, --kind, --reason or --all. poison list shows the messages")
+		return act.Usage("no messages are selected: add --id, --kind, --reason, --fingerprint or --all. poison list shows the messages")
 	}
 	return nil
 }

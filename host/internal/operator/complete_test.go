@@ -18,7 +18,7 @@ var completions = []struct {
 	want  []string
 }{
 	{[]string{""}, []string{"audit", "completion", "doctor", "gates", "guards", "help", "ids", "leaders", "locks", "messages", "ops", "poison", "processes", "queues", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
-	{[]string{"poison", ""}, []string{"discard", "edit", "list", "retry", "show"}},
+	{[]string{"poison", ""}, []string{"discard", "edit", "groups", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "--d"}, []string{"--dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
 	{[]string{"values", "show", ""}, []string{"capacity", "evenings", "months", "statuses"}},

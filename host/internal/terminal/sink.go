@@ -122,6 +122,9 @@ func (t *Text) Note(words string) error {
 	return err
 }
 
+// Next implements act.Sink: a note has said so.
+func (t *Text) Next(string, string) {}
+
 // Begin implements act.Sink.
 func (t *Text) Begin(what string, total int) act.Progress {
 	return newProgress(t.notes, what, total)

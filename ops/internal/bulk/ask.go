@@ -12,7 +12,6 @@ import (
 	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/poisoned"
-	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -21,7 +20,7 @@ var ErrOver = errors.New("this bulk act has ended")
 
 // selection is what the filter means to the list of poison messages.
 func (f Filter) selection() poisoned.Selection {
-	return poisoned.Selection{Queue: f.Queue, Kind: f.Kind, Reason: f.Reason, Before: f.Before}
+	return poisoned.Selection{Queue: f.Queue, Kind: f.Kind, Reason: f.Reason, Print: f.Print, Before: f.Before}
 }
 
 // Ask makes the document of an act: of its verb, for its filter, under the ID of the call. What stands in the poison
@@ -39,7 +38,7 @@ func Ask(ctx context.Context, c *act.Call, verb string, f Filter) (Act, error) {
 		return Act{}, err
 	}
 	a.Queues = slices.DeleteFunc(slices.Clone(names), func(q string) bool { return counts[q] == 0 })
-	all, err := standing(ctx, func(queue string) *poison.Queue { return poison.At(c.Channels, queue) }, a.Queues)
+	all, err := standing(ctx, c.Store, a.Queues)
 	if err != nil {
 		return Act{}, err
 	}

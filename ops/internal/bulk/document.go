@@ -46,7 +46,8 @@ type Filter struct {
 	Queue  string    `json:"queue,omitempty"`
 	Kind   string    `json:"kind,omitempty"`
 	Reason string    `json:"reason,omitempty"`
-	Before time.Time `json:"before,omitzero"` // the last failure was no later, by the clocks of workers
+	Print  string    `json:"fingerprint,omitempty"` // of the error
+	Before time.Time `json:"before,omitzero"`       // the last failure was no later, by the clocks of workers
 }
 
 // An Act is a bulk act: what was asked for, and how far the act has come.
@@ -170,9 +171,9 @@ func digest(queue, key string, etag storage.ETag) uint64 {
 }
 
 // standing is the set of entries that stand in queues now, as bytes.
-func standing(ctx context.Context, from func(queue string) *poison.Queue, queues []string) (body []byte, err error) {
+func standing(ctx context.Context, s *storage.Store, queues []string) (body []byte, err error) {
 	for _, q := range queues {
-		for e, err := range from(q).States(ctx) {
+		for e, err := range poison.States(ctx, s, q) {
 			if err != nil {
 				return nil, err
 			}

@@ -21,6 +21,11 @@ import (
 // A Selection says which entries are meant: those that fit all of it. The zero Selection means all entries.
 type Selection struct {
 	Queue, Kind, Reason string
+	Print               string    // the fingerprint of the error
+	Text                string    // in the error, or in the data
+	Data                string    // PATH=VALUE: a member of the data
+	Limit               int       // so many at most, the latest; 0: all
+	After               string    // with Limit: only entries behind this cursor
 	Before              time.Time // only entries whose last failure was no later, by the clocks of workers; zero: all
 	IDs                 []string  // of messages, or the keys of entries
 	Aliased             bool      // an ID may be what the program knows messages by
@@ -29,8 +34,9 @@ type Selection struct {
 // An Entry is a message in a poison queue that was read, without its body and the text of its failure.
 type Entry struct {
 	poison.Entry
-	Old  bool  // it counts from a time so long ago that perhaps nothing remembers the message any more
-	Halt *Halt // the key that it has halted; nil: none that is known
+	Print string // of its error
+	Old   bool   // it counts from a time so long ago that perhaps nothing remembers the message any more
+	Halt  *Halt  // the key that it has halted; nil: none that is known
 }
 
 // Of makes an Entry of what a poison queue has.
@@ -39,8 +45,9 @@ func Of(m poison.Entry) Entry {
 	if err != nil { // the message may not be decodable
 		e = channel.Envelope{ID: m.ID}
 	}
+	print := Fingerprint(m.Error)
 	m.Body, m.Error = nil, ""
-	return Entry{Entry: m, Old: applied.MayBeForgotten(&e)}
+	return Entry{Entry: m, Print: print, Old: applied.MayBeForgotten(&e)}
 }
 
 // Name is what a person types for the entry.
@@ -74,51 +81,37 @@ func (in *Selection) Queues(ctx context.Context, d *act.Desk) (names []string, c
 
 // Fits reports that an entry has what a selection without IDs wants, beside its queue.
 func (in *Selection) Fits(m poison.Entry) bool {
-	return (in.Kind == "" || in.Kind == string(m.Kind)) && (in.Reason == "" || in.Reason == m.Reason) && (in.Before.IsZero() || !m.Last.After(in.Before))
+	return (in.Kind == "" || in.Kind == string(m.Kind)) && (in.Reason == "" || in.Reason == m.Reason) &&
+		(in.Print == "" || in.Print == Fingerprint(m.Error)) && (in.Before.IsZero() || !m.Last.After(in.Before))
 }
 
 // Pick reads the entries that are selected; without a selection, all entries.
 func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error) {
-	names, counts, err := in.Queues(ctx, c.Desk)
-	if err != nil {
+	if err := in.checkContent(c); err != nil {
 		return p, err
 	}
-	total := 0
-	for _, q := range names {
-		total += int(counts[q])
-	}
-	reading := c.Begin("Reading", total)
-	defer reading.End()
 	kinds, reasons := map[string]bool{}, map[string]bool{}
 	found, taken := map[string]bool{}, map[string]bool{}
 	take := func(m poison.Entry, name string) {
 		found[name] = true
 		kinds[string(m.Kind)], reasons[m.Reason] = true, true
-		if in.Fits(m) && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
+		if in.Fits(m) && in.has(c.Known, m) && !taken[m.Queue+"/"+m.Key] { // it may be selected twice, by ID and by key
 			taken[m.Queue+"/"+m.Key] = true
 			p.Entries = append(p.Entries, Of(m))
 		}
 	}
-	for _, q := range names {
-		if counts[q] == 0 {
-			continue
+	if in.Limit > 0 && len(in.IDs) == 0 {
+		if in.Queue != "" && !c.Known.Queues[in.Queue] {
+			_, _, err = in.Queues(ctx, c.Desk) // it may have a poison queue all the same
 		}
-		from := poison.At(c.Channels, q)
-		for _, id := range in.IDs {
-			if err := findEntries(ctx, from, q, id, in.namesOf(c, id), take); err != nil {
-				return p, err
-			}
+		if err == nil {
+			err = in.latest(ctx, c, func() int { return len(p.Entries) }, func(m poison.Entry) { take(m, "") })
 		}
-		if len(in.IDs) > 0 {
-			continue
-		}
-		for m, err := range from.List(ctx) {
-			if err != nil {
-				return p, err
-			}
-			take(m, "")
-			reading.Add(1)
-		}
+	} else {
+		err = in.all(ctx, c, take)
+	}
+	if err != nil {
+		return p, err
 	}
 	slices.SortFunc(p.Entries, func(a, b Entry) int {
 		if n := b.Last.Compare(a.Last); n != 0 {
@@ -128,6 +121,42 @@ func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error
 	})
 	p.Missing = in.missing(p, found, kinds, reasons)
 	return p, nil
+}
+
+// all takes all entries that may be selected, or those that are meant by an ID.
+func (in *Selection) all(ctx context.Context, c *act.Call, take func(m poison.Entry, name string)) error {
+	names, counts, err := in.Queues(ctx, c.Desk)
+	if err != nil {
+		return err
+	}
+	total := 0
+	for _, q := range names {
+		total += int(counts[q])
+	}
+	reading := c.Begin("Reading", total)
+	defer reading.End()
+	for _, q := range names {
+		if counts[q] == 0 {
+			continue
+		}
+		from := poison.At(c.Channels, q)
+		for _, id := range in.IDs {
+			if err := findEntries(ctx, from, q, id, in.namesOf(c, id), take); err != nil {
+				return err
+			}
+		}
+		if len(in.IDs) > 0 {
+			continue
+		}
+		for m, err := range from.List(ctx) {
+			if err != nil {
+				return err
+			}
+			take(m, "")
+			reading.Add(1)
+		}
+	}
+	return nil
 }
 
 // namesOf are the IDs that an ID stands for.
@@ -176,7 +205,7 @@ func (in *Selection) missing(p Picked, found, kinds, reasons map[string]bool) er
 		}
 	}
 	switch {
-	case len(p.Entries) > 0 || len(in.IDs) == 0 && in.Kind == "" && in.Reason == "" && in.Before.IsZero():
+	case len(p.Entries) > 0 || len(in.IDs) == 0 && in.Kind == "" && in.Reason == "" && in.Print == "" && in.Text == "" && in.Data == "" && in.Before.IsZero():
 		return nil
 	case len(reasons) == 0:
 		return act.Nothing("%s is empty", strings.Replace(where, "queues", "queue", 1))
