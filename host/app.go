@@ -25,8 +25,8 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// An App is a program that is starting, or runs. [Program].Start and Web get it. Its methods are for Start and Web
-// only, while they run.
+// An App is a program that is starting, or runs. [Program].Start, Web and Alert get it. Its methods are for these
+// functions only, while they run.
 type App struct {
 	Channels *channel.Channels // sends the program's messages
 	Store    *storage.Store

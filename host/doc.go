@@ -98,6 +98,8 @@
 //     host's own part of the settings stays as it was. A program that doesn't call Settings makes no request for them.
 //   - A number of a guard that the settings name holds in the place of the program's own. When it is taken out, the
 //     program's own holds again.
+//   - One process of a program with [Program].Alert looks for what is wrong with the store, and tells it; see package
+//     ops/alert. That never stops a program. The hook's loop stops with the program's own loops.
 //   - A part that fails, or ends before its time, stops the program. A part that returns the error of its ended
 //     context has not failed.
 //   - Exit codes: 0 after an orderly stop, 1 after a failure, 2 when the command line or the environment can't be

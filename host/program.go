@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/ops/alert"
 	"github.com/millrace-go/millrace/spool"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -62,6 +63,11 @@ type Program struct {
 	// Start opens what the program needs beside the store, and gives its closing and loops to the App. It is called
 	// before Register and Web. ctx ends when the program begins to stop. Defaults to nothing.
 	Start func(ctx context.Context, a *App) error
+
+	// Alert returns what tells people what is wrong with the store: once when it begins, and once when it is over. One
+	// process of the program calls it; see package ops/alert, which says what that costs. Alert is called once, after
+	// Start. Nil, or a hook that is nil, asks nothing of the store. Defaults to nil.
+	Alert func(*App) alert.Hook
 
 	// Rebuild rebuilds views for the verb views rebuild, by the view's name. Defaults to none.
 	Rebuild map[string]Rebuild

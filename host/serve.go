@@ -238,6 +238,7 @@ func (s *service) parts(ctx context.Context, a *App) (parts []boot.Part, err err
 			return nil, &boot.UsageError{Err: errors.New("-bake: this program has no settings that change while it runs; leave the flag out")}
 		}
 	}
+	s.addAlerts(a)
 	var work []boot.Part
 	if a.Worker {
 		w, err := s.newWorker(a)

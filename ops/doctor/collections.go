@@ -46,7 +46,7 @@ func collectionFindings(desk *act.Desk) (all []Finding) {
 		}
 		switch {
 		case len(parts) > 1:
-			all = append(all, Finding{Severity: Wrong, Check: "collections", Text: fmt.Sprintf("%s is %s: both write into the same documents", name, strings.Join(parts, " and ")),
+			all = append(all, Finding{Severity: Wrong, Check: "collections", About: name, Text: fmt.Sprintf("%s is %s: both write into the same documents", name, strings.Join(parts, " and ")),
 				Fix: "Stop the newer one, and give what it keeps another name. Look for documents that both have written. The finding goes within two days."})
 		case len(types[name]) > 1:
 			var programs []string
@@ -55,7 +55,7 @@ func collectionFindings(desk *act.Desk) (all []Finding) {
 			}
 			slices.Sort(programs)
 			noun := slices.Collect(maps.Keys(kept[name]))[0]
-			all = append(all, Finding{Severity: Note, Check: "collections", Text: fmt.Sprintf("the types of the values in %s %s differ: %s", noun, name, strings.Join(programs, ", ")),
+			all = append(all, Finding{Severity: Note, Check: "collections", About: name, Text: fmt.Sprintf("the types of the values in %s %s differ: %s", noun, name, strings.Join(programs, ", ")),
 				Fix: "If these are one thing, let the programs share its type. A member that a program doesn't know stays as it is. If these are two, give one another name."})
 		}
 	}

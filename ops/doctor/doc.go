@@ -26,7 +26,9 @@
 //   - An examination is bounded: of each capability it looks at so many things at most. If a queue has more keys, or a
 //     plan more open instances, a finding says so.
 //   - A document that can't be read is a finding, and hides no other document. A store that can't be reached is an
-//     error.
+//     error of [Examine]. [Look] goes on with what can be read, and tells which findings it would have seen.
+//   - A finding has a key ([Finding.Key]), which stays while its numbers and ages change. No two findings of an
+//     examination have the same key.
 //   - Messages that wait for long in a queue are one finding. If a pause or a level tells why, the finding is about the
 //     pause or the level.
 //   - No finding shows the content of a message, nor the key of a turn: both may be personal.
@@ -34,6 +36,7 @@
 // # Files
 //
 //	doctor.go       Finding and Examine
+//	look.go         an examination: what was found, and what could be looked at
 //	programs.go     what programs have published: kinds without handlers, clocks, old versions
 //	collections.go  names that stand for different things
 //	queues.go       consumers, lag and poison; lanes.go has lanes that nobody looks into

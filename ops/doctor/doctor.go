@@ -1,15 +1,12 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
 )
 
 // A Finding is something that doctor has found.
@@ -20,8 +17,15 @@ type Finding struct {
 	Check   string `json:"check"`
 	Queue   string `json:"queue,omitempty"`
 	Program string `json:"program,omitempty"`
+	About   string `json:"about,omitempty"` // names what else the finding is about
 	Text    string `json:"text"`
 	Fix     string `json:"fix"`
+}
+
+// Key names what a finding is about: the check with the queue, the program and the thing. Numbers, ages and the
+// severity may change while the key stays.
+func (f Finding) Key() string {
+	return fmt.Sprintf("%s %q %q %q", f.Check, f.Queue, f.Program, f.About)
 }
 
 // Severities of a finding.
@@ -32,43 +36,11 @@ const (
 
 // Examine finds what is wrong, the worst first. lag is how long messages may wait.
 func Examine(ctx context.Context, desk *act.Desk, lag time.Duration) ([]Finding, error) {
-	names, poisoned, err := look.Queues(ctx, desk)
-	if err != nil {
+	x := Look(ctx, desk, lag)
+	if err := x.Err(); err != nil {
 		return nil, err
 	}
-	names, stats, unlisted, err := look.WithUnseen(ctx, desk, names)
-	if err != nil {
-		return nil, err
-	}
-	pauses, err := pauseFindings(ctx, desk, names, stats, lag)
-	if err != nil {
-		return nil, err
-	}
-	levels, err := levelFindings(ctx, desk, names, stats, lag)
-	if err != nil {
-		return nil, err
-	}
-	held := slices.Concat(pauses, levels)
-	all := slices.Concat(withoutLagOf(held, programFindings(desk, names, stats, poisoned, lag)), logFindings(desk.File), held)
-	for _, find := range []func(context.Context, *act.Desk) ([]Finding, error){
-		writerFindings, listenerFindings, laneFindings,
-		func(ctx context.Context, desk *act.Desk) ([]Finding, error) { return spoolFindings(ctx, desk, lag) },
-		guardFindings, scheduleFindings, coordFindings, processFindings, settingsFindings,
-	} {
-		more, err := find(ctx, desk)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
-	}
-	turns, err := turnFindings(ctx, desk, names, lag)
-	if err != nil {
-		return nil, err
-	}
-	all = append(all, turns...)
-	all = append(all, listFindings(unlisted)...)
-	slices.SortStableFunc(all, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
-	return all, nil
+	return x.Findings, nil
 }
 
 const (

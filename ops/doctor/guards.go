@@ -16,7 +16,7 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 		return nil, err
 	}
 	for _, s := range found {
-		f := Finding{Severity: Wrong, Check: "guards", Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
+		f := Finding{Severity: Wrong, Check: "guards", About: s.Name, Text: fmt.Sprintf("the service of guard %s is away for all processes", s.Name),
 			Fix: "Queues wait for it, and lose nothing. One call after another asks whether it is back, if a worker runs. Does the service work for others?"}
 		if s.Asks {
 			f.Severity, f.Text = Note, fmt.Sprintf("the service of guard %s asks all processes to wait", s.Name)
@@ -41,7 +41,7 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 	}
 	damaged, err := limit.Damaged(ctx, desk.Store)
 	for _, name := range damaged {
-		all = append(all, Finding{Severity: Note, Check: "guards", Text: fmt.Sprintf("the document of limit %s can't be read, so no process can join those that share it", name),
+		all = append(all, Finding{Severity: Note, Check: "guards", About: "limit " + name, Text: fmt.Sprintf("the document of limit %s can't be read, so no process can join those that share it", name),
 			Fix: "Nothing, if a process runs that has the limit: it replaces the document within 70 seconds."})
 	}
 	return all, err

@@ -39,13 +39,13 @@ func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err er
 				break
 			}
 		}
-		found := func(ids []string, how, fix string) {
+		found := func(ids []string, state, how, fix string) {
 			if n := len(ids); n > 0 {
-				all = append(all, Finding{Severity: Wrong, Check: "processes", Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(n), how, someOf(ids)), Fix: fix})
+				all = append(all, Finding{Severity: Wrong, Check: "processes", About: plan + " " + state, Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(n), how, someOf(ids)), Fix: fix})
 			}
 		}
-		found(stuck, "stuck", fmt.Sprintf("%s processes list --plan %s --stuck shows why. Then retry, skip, rerun or cancel them.", desk.Command, plan))
-		found(late, fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue),
+		found(stuck, "stuck", "stuck", fmt.Sprintf("%s processes list --plan %s --stuck shows why. Then retry, skip, rerun or cancel them.", desk.Command, plan))
+		found(late, "overdue", fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue),
 			fmt.Sprintf("Does a worker of the plan run? It looks at them within ten minutes, and %s processes nudge at once.", desk.Command))
 	}
 	return all, nil

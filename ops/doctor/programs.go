@@ -30,7 +30,7 @@ func catalogFindings(desk *act.Desk) (all []Finding) {
 			Fix: "Start a worker of package host, or let yours call catalog.Keep."})
 	}
 	for _, d := range desk.Known.Faulty {
-		all = append(all, Finding{Severity: Wrong, Check: "catalog", Program: d.Name, Text: fmt.Sprintf("the description of %s %s can't be read: %s", d.Name, d.Version, d.Fault),
+		all = append(all, Finding{Severity: Wrong, Check: "catalog", Program: d.Name, About: d.Version, Text: fmt.Sprintf("the description of %s %s can't be read: %s", d.Name, d.Version, d.Fault),
 			Fix: fmt.Sprintf("Delete blob %s/%s in container programs. A worker that runs writes it again within a day.", d.Name, d.Version)})
 	}
 	return all
@@ -65,7 +65,7 @@ func kindFindings(desk *act.Desk) (all []Finding) {
 				if !coming[queue][k] {
 					by = " by the routes of this binary"
 				}
-				all = append(all, Finding{Severity: Wrong, Check: "kinds", Queue: queue, Text: fmt.Sprintf("%s comes to queue %s%s, and its consumers have no handler for it: %s", k, queue, by, known.Versions(consumers)),
+				all = append(all, Finding{Severity: Wrong, Check: "kinds", Queue: queue, About: string(k), Text: fmt.Sprintf("%s comes to queue %s%s, and its consumers have no handler for it: %s", k, queue, by, known.Versions(consumers)),
 					Fix: "Start a version that has one; the messages are handed back for an hour, and then go to the poison queue. Or take the queue out of the kind's route."})
 			}
 		}
@@ -100,7 +100,7 @@ func clockFindings(desk *act.Desk, now time.Time) (all []Finding) {
 		if apart < 0 {
 			text = fmt.Sprintf("the clock of a machine that runs %s %s is %s behind %s", d.Name, d.Version, act.Age(-apart), with)
 		}
-		all = append(all, Finding{Severity: Wrong, Check: "clocks", Program: d.Name, Text: text,
+		all = append(all, Finding{Severity: Wrong, Check: "clocks", Program: d.Name, About: d.Version, Text: text,
 			Fix: "Let both machines take their time from the network (NTP). No message is lost, but late ones cost more requests, and delays are wrong by as much."})
 	}
 	return all
@@ -115,7 +115,7 @@ func versionFindings(desk *act.Desk) (all []Finding) {
 		})
 		if newer >= 0 {
 			x := running[i+1+newer]
-			all = append(all, Finding{Severity: Wrong, Check: "versions", Program: d.Name,
+			all = append(all, Finding{Severity: Wrong, Check: "versions", Program: d.Name, About: d.Version,
 				Text: fmt.Sprintf("%s %s still runs beside %s, which came %s ago", d.Name, d.Version, x.Version, act.Age(time.Since(x.First))),
 				Fix:  fmt.Sprintf("Update or stop the workers of %s. The finding goes within two days.", d.Version)})
 		}

@@ -78,6 +78,11 @@ func (m Mails) Remind(ctx context.Context, e ReminderDue) error {
 		e.Name, people(e.Quantity), DateInWords(e.Date), m.reference(e.ID, "See or cancel it, and keep this address to yourself")))
 }
 
+// Alert tells an operator what is wrong, or over.
+func (m Mails) Alert(ctx context.Context, e OperatorAlerted) error {
+	return m.send(ctx, e.Email, e.Title, e.Text)
+}
+
 // reference is the end of a mail: the reservation's ID and the link.
 func (m Mails) reference(id, invitation string) string {
 	text := "Reservation " + id + "\n"

@@ -123,6 +123,14 @@ type EveningKept struct {
 	Date string `json:"date"`
 }
 
+// OperatorAlerted says that something is wrong with the program, or is over: a finding of doctor.
+type OperatorAlerted struct {
+	ID    string `json:"id"` // of the alert
+	Email string `json:"email"`
+	Title string `json:"title"`
+	Text  string `json:"text"`
+}
+
 func (MakeReservation) Kind() channel.Kind      { return "reservations.make.v1" }
 func (CancelReservation) Kind() channel.Kind    { return "reservations.cancel.v1" }
 func (RemindGuests) Kind() channel.Kind         { return "reservations.remind.v1" }
@@ -140,6 +148,7 @@ func (Reopened) Kind() channel.Kind             { return "reservations.reopened.
 func (DateClosed) Kind() channel.Kind           { return "reservations.closed.v1" }
 func (DateArchived) Kind() channel.Kind         { return "reservations.archived.v1" }
 func (EveningKept) Kind() channel.Kind          { return "reservations.eveningkept.v1" }
+func (OperatorAlerted) Kind() channel.Kind      { return "reservations.operatoralerted.v1" }
 
 // Key stands for a reservation in names: those of messages, documents and rows, which appear in logs and errors. The
 // ID itself is in contents only, because everybody who knows it may cancel. The key is a one-way function of the ID,
@@ -156,6 +165,9 @@ func (m CancelReservation) MessageID() string { return channel.DerivedID("cancel
 // MessageID makes all reminders of a reservation one message, whoever asks for them. It carries no time, as that of a
 // cancellation.
 func (e ReminderDue) MessageID() string { return channel.DerivedID("reminder:" + e.ID) }
+
+// MessageID makes repeated alerts of one beginning or end one message, and so one mail.
+func (e OperatorAlerted) MessageID() string { return e.ID }
 
 // Alias returns what the program calls a reservation: the IDs of the messages that make and cancel it, of which the
 // first is also the key of its status.

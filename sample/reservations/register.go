@@ -32,6 +32,7 @@ func Routes() (*channel.Routes, error) {
 		channel.Event[ReservationCancelled]("statuses", "ledger", MailQueue),
 		channel.Event[CancellationRefused]("statuses", MailQueue),
 		channel.Event[ReminderDue](MailQueue),
+		channel.Event[OperatorAlerted](MailQueue),
 		channel.Event[SoldOut]("months"),
 		channel.Event[Reopened]("months"),
 		channel.Event[DateClosed]("months"),
@@ -81,6 +82,7 @@ func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequenc
 	handlers.ReactOnce(h, MailQueue, mails.Cancel)
 	handlers.ReactOnce(h, MailQueue, mails.KeepBooked)
 	handlers.ReactOnce(h, MailQueue, mails.Remind)
+	handlers.ReactOnce(h, MailQueue, mails.Alert)
 }
 
 // Numbers returns the counter that numbers the accepted reservations of a store. Close it at the end of the process.

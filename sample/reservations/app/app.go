@@ -40,6 +40,7 @@ func Program() host.Program {
 		Web:      p.web,
 		Flags:    p.flags,
 		Start:    p.start,
+		Alert:    p.alert,
 		Rebuild:  map[string]host.Rebuild{"months": months()},
 		Alias:    reservations.Alias,
 		Guards:   map[string]*guard.Guard{reservations.MailQueue: p.smtp}, // the queue waits while the mail server is away
@@ -57,6 +58,7 @@ type program struct {
 	mails   reservations.Mails
 	smtp    *guard.Guard         // around the calls of the mail server
 	mailsTo string               // in words for people
+	alerts  *string              // the address of whoever operates the program; empty for none
 	numbers *ids.Sequence        // nil where no worker runs
 	year    *int                 // of the season; 0 for none
 	opens   time.Time            // the season; zero for no announcement
@@ -79,6 +81,9 @@ func (p *program) flags(f *host.Flags) {
 	smtp := f.String("smtp", "", "the `URL` of the SMTP server for mails, for example smtp://localhost:25?from=tables@example.org\n"+
 		"or smtps://USER:PASSWORD@HOST:465. Without one, each mail becomes a file in "+mailFolder)
 	f.Check("smtp", func() error { return p.setMailer(*smtp) })
+	p.alerts = f.String("alerts", "", "the e-mail `ADDRESS` of whoever operates the program. Workers mail what is wrong with the store, once when it\n"+
+		"begins and once when it is over. Only a worker needs it. Defaults to none")
+	f.Check("alerts", p.checkAlerts)
 	url := f.String("url", "", "the public `URL` of the site, for example https://tables.example.org. With it, mails contain the link to the\n"+
 		"reservation, which can cancel it. Only a worker needs it")
 	f.Check("url", func() (err error) {

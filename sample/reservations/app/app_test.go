@@ -42,6 +42,8 @@ func TestSettings(t *testing.T) {
 		"two ports":      {args: []string{"-smtp", "smtps://ada:hunter2@h:465:9"}, code: host.ExitUsage, want: ": -smtp: "},
 		"no web address": {args: []string{"-url", "tables.example.org"}, code: host.ExitUsage, want: "-url: "},
 		"a login":        {args: []string{"-url", "https://ada:hunter2@h"}, code: host.ExitUsage, want: "-url: "},
+		"alerts":         {args: []string{"-alerts", "ops@example.org"}, want: "What is wrong with the store is mailed to the operator."},
+		"no operator":    {args: []string{"-alerts", "Ada <ops@example.org>"}, code: host.ExitUsage, want: "-alerts: want an e-mail address"},
 		"both at once":   {args: []string{"-url", "x", "-smtp", "y"}, code: host.ExitUsage, want: "\n-url: "},
 		"too many seats": {args: []string{"-seats", "10001"}, code: host.ExitUsage, want: "from 1 to 10000"},
 		"few mails":      {args: []string{"-mail-rate", "11"}, code: host.ExitUsage, want: "-mail-rate: "},

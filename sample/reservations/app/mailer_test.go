@@ -28,7 +28,9 @@ type outbox struct {
 	mu     sync.Mutex
 	away   bool     // under mu
 	failed int      // calls, under mu
-	mails  []string // under mu
+	mails  []string // under mu; whom they went to
+
+	subjects []string // under mu
 }
 
 func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
@@ -38,7 +40,7 @@ func (o *outbox) Send(_ context.Context, m reservations.Mail) error {
 		o.failed++
 		return errors.New("connection refused")
 	}
-	o.mails = append(o.mails, m.To)
+	o.mails, o.subjects = append(o.mails, m.To), append(o.subjects, m.Subject)
 	return nil
 }
 

@@ -1,0 +1,148 @@
+package main
+
+// alerted are breaks of what package ops/alert and doctor's looks promise.
+func alerted() []mutant {
+	const by, round, book = "ops/alert", "ops/alert/round.go", "ops/alert/book.go"
+	return []mutant{
+		{
+			name: "an alert is told before its ID is stored",
+			file: round,
+			old:  "		if err := r.save(ctx); err != nil {\n			return err\n		}\n	}\n	return r.tell(ctx)",
+			new:  "		_ = r.save(ctx)\n	}\n	return r.tell(ctx)",
+			by:   by, test: "TestLawNothingIsToldBeforeItsIDIsStored",
+		},
+		{
+			name: "what was told is not stored",
+			file: round,
+			old:  "		r.book.mark(a.ID)\n",
+			new:  "",
+			by:   by, test: "TestLawANewLeaderTellsNothingAgain",
+		},
+		{
+			name: "a process forgets what it could not store",
+			file: round,
+			old:  "		r.told[a.ID] = true\n",
+			new:  "",
+			by:   by, test: "TestLawARepeatHasTheSameID",
+		},
+		{
+			name: "one look is enough",
+			file: round,
+			old:  "	looks     = 2 ",
+			new:  "	looks     = 1 ",
+			by:   by, test: "TestLawOneLookProvesNothing",
+		},
+		{
+			name: "what could not be read is over",
+			file: round,
+			old:  "		case x.Saw(e.Finding) && confirmed(e.Finding):",
+			new:  "		case confirmed(e.Finding):",
+			by:   by, test: "TestLawWhatCantBeReadStays",
+		},
+		{
+			name: "queues that aren't listed are over",
+			file: "ops/doctor/look.go",
+			old:  "	if unlisted != nil {\n",
+			new:  "	if false {\n",
+			by:   by, test: "TestLawAQueueThatIsntListedStays",
+		},
+		{
+			name: "a failure hides what is found elsewhere",
+			file: "ops/doctor/look.go",
+			old:  "		if !left && err == nil {\n			x.Findings",
+			new:  "		if !left && x.Err() == nil && err == nil {\n			x.Findings",
+			by:   "ops/doctor", test: "TestLawAPartThatFailsHidesNoOther",
+		},
+		{
+			name: "a key has the text",
+			file: "ops/doctor/doctor.go",
+			old:  "f.Queue, f.Program, f.About)",
+			new:  "f.Queue, f.Program, f.Text)",
+			by:   by, test: "TestLawAFindingThatGrowsIsToldOnce",
+		},
+		{
+			name: "a key lacks the thing",
+			file: "ops/doctor/doctor.go",
+			old:  "f.Queue, f.Program, f.About)",
+			new:  "f.Queue, f.Program, \"\")",
+			by:   "ops/doctor", test: "TestLawEachFindingHasItsKey",
+		},
+		{
+			name: "each of a flood is told alone",
+			file: book,
+			old:  "		if alone && room > 0 {\n",
+			new:  "		if alone {\n",
+			by:   by, test: "TestLawAFloodIsNoMailBomb",
+		},
+		{
+			name: "what began together ends one by one",
+			file: book,
+			old:  "happens(true, !b.Entries[i].Begin.Many)",
+			new:  "happens(true, true)",
+			by:   by, test: "TestLawTheEndOfAFloodIsOne",
+		},
+		{
+			name: "a round calls without a bound",
+			file: round,
+			old:  "	for _, a := range all[:min(len(all), mostCalls)] {",
+			new:  "	for _, a := range all {",
+			by:   by, test: "TestLawCallsAndFindingsAreBounded",
+		},
+		{
+			name: "the alert that fails always comes first",
+			file: round,
+			old:  "			r.tries[a.ID]++\n",
+			new:  "",
+			by:   by, test: "TestLawAFailureHoldsUpNoOther",
+		},
+		{
+			name: "a call that hangs holds up the process",
+			file: round,
+			old:  "	case <-ctx.Done():\n	}\n	grace",
+			new:  "	}\n	grace",
+			by:   by, test: "TestLawWhatIsNotToldIsTriedAgain/hangs",
+		},
+		{
+			name: "hanging calls pile up",
+			file: round,
+			old:  "n >= mostHung {",
+			new:  "n < 0 {",
+			by:   by, test: "TestLawHangingCallsAreBounded",
+		},
+		{
+			name: "an end is told before its beginning",
+			file: book,
+			old:  "	case !e.Begin.Told:\n		return &e.Begin\n	case !e.open() && !e.End.Told:\n		return &e.End\n",
+			new:  "	case !e.open() && !e.End.Told:\n		return &e.End\n	case !e.Begin.Told:\n		return &e.Begin\n",
+			by:   by, test: "TestLawTheEndIsToldAfterTheBeginning",
+		},
+		{
+			name: "a newer version's document is written over",
+			file: book,
+			old:  " || b.Form != form {",
+			new:  " {",
+			by:   by, test: "TestLawAForeignDocumentStays",
+		},
+		{
+			name: "notes are told",
+			file: round,
+			old:  "found[f.Key()] || f.Severity == doctor.Wrong",
+			new:  "true",
+			by:   by, test: "TestLawNotesAreNotTold",
+		},
+		{
+			name: "lanes are counted in each look",
+			file: round,
+			old:  "	if r.looked%lanesEach != 0 {",
+			new:  "	if false {",
+			by:   by, test: "TestLawTheCostIsKnown",
+		},
+		{
+			name: "a program without a hook looks",
+			file: "host/alerts.go",
+			old:  "	if hook == nil {\n		return\n	}\n",
+			new:  "	if hook == nil {\n		hook = func(context.Context, alert.Alert) error { return nil }\n	}\n",
+			by:   "host", test: "TestAlertsRunWhereThereIsAHook",
+		},
+	}
+}

@@ -1,0 +1,554 @@
+package alert_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/alert"
+	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+)
+
+// Three processes look at one store. One of them tells what is wrong, once at each end.
+func TestLawOneProcessTellsOnceAtEachEnd(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a, b, c := start(t, s, nil), start(t, s, nil), start(t, s, nil)
+		damage(t, s, "season")
+		minutes(10)
+		mend(t, s, "season")
+		minutes(10)
+		damage(t, s, "season")
+		minutes(10)
+		a.want(t, "after half an hour", "wrong season", "over season", "wrong season")
+		b.want(t, "of another process")
+		c.want(t, "of another process")
+		all, seen := a.all(), map[string]bool{}
+		for _, x := range all {
+			if x.ID == "" || seen[x.ID] || x.Finding.Fix == "" || x.Finding.Check != "gates" {
+				t.Errorf("got %+v; want a finding under an ID of its own", x)
+			}
+			seen[x.ID] = true
+		}
+		if !all[1].Since.Equal(all[0].At) || !all[0].Since.Equal(all[0].At) || all[1].At.Sub(all[0].At) != 10*time.Minute {
+			t.Errorf("got the times %v, %v and %v; want an end ten minutes after the beginning", all[0].At, all[1].Since, all[1].At)
+		}
+		a.quit(t)
+		b.quit(t)
+		c.quit(t)
+	})
+}
+
+// After a leader's death, its orderly stop and a restart nothing is told again, and the end is told by whoever leads.
+func TestLawANewLeaderTellsNothingAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		damage(t, s, "one", "two", "three")
+		minutes(5)
+		a.want(t, "by the first leader", "wrong one", "wrong three", "wrong two")
+		b := start(t, s, nil)
+		a.kill()
+		minutes(5)
+		mend(t, s, "one")
+		minutes(5)
+		b.want(t, "by its successor", "over one")
+		c := start(t, s, nil)
+		b.quit(t)
+		mend(t, s, "two")
+		minutes(5)
+		c.want(t, "after a hand-over", "over two")
+		c.quit(t)
+		d := start(t, s, nil)
+		minutes(5)
+		mend(t, s, "three")
+		minutes(5)
+		d.want(t, "after a restart", "over three")
+		d.quit(t)
+		worldtest.WantErr(t, <-a.ended, nil)
+	})
+}
+
+// A dead leader is followed so soon that what is wrong is told within five minutes.
+func TestLawADeadLeaderIsFollowed(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a, b := start(t, s, nil), start(t, s, nil)
+		minutes(3)
+		a.kill()
+		damage(t, s, "season")
+		minutes(5)
+		b.want(t, "by the successor", "wrong season")
+		b.quit(t)
+	})
+}
+
+// A finding whose numbers change is the same finding.
+func TestLawAFindingThatGrowsIsToldOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		for range 20 {
+			worldtest.WantErr(t, s.Queue("orders").Send(t.Context(), []storage.Message{{Body: []byte("m")}}), nil)
+			minutes(1)
+		}
+		all := a.all()
+		if len(all) != 1 || all[0].Finding.Check != "lag" || all[0].Finding.Queue != "orders" {
+			t.Fatalf("told %+v, want that messages wait in queue orders, once", all)
+		}
+		a.quit(t)
+	})
+}
+
+// A finding that only one look finds, or misses, has neither begun nor ended.
+func TestLawOneLookProvesNothing(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		damage(t, s, "old")
+		minutes(5)
+		a.want(t, "at first", "wrong old")
+		for range 5 {
+			damage(t, s, "short")
+			mend(t, s, "old")
+			minutes(1)
+			mend(t, s, "short")
+			damage(t, s, "old")
+			minutes(2)
+		}
+		a.want(t, "after single looks", "wrong old")
+		a.quit(t)
+	})
+}
+
+// While a part of the store can't be read, its findings neither begin nor end, and those of the other parts do. While
+// nothing can be read, nothing is told.
+func TestLawWhatCantBeReadStays(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		damage(t, s, "season")
+		minutes(5)
+		a.fail(of("gates"))
+		minutes(5)
+		if _, err := s.Blobs("schedules").Put(t.Context(), "nightly", []byte("junk"), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		minutes(5)
+		a.want(t, "while gates can't be read", "wrong season", "wrong nightly")
+		if n := a.log.Count("a part of the store can't be looked at"); n != 1 {
+			t.Errorf("the log tells %d times that gates can't be read, want once: %s", n, a.log)
+		}
+		a.fail(func(storagetest.Op) bool { return true })
+		minutes(30)
+		a.fail(nil)
+		minutes(5)
+		a.want(t, "after an outage", "wrong season", "wrong nightly")
+		mend(t, s, "season")
+		minutes(5)
+		a.want(t, "in the end", "wrong season", "wrong nightly", "over season")
+		a.quit(t)
+	})
+}
+
+// A store that doesn't list its queues for a while hides queues of which no program tells. That is no end.
+func TestLawAQueueThatIsntListedStays(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		worldtest.WantErr(t, s.Queue("orders").Send(t.Context(), []storage.Message{{Body: []byte("m")}}), nil)
+		minutes(10)
+		a.fail(func(op storagetest.Op) bool { return op.Name == "list queues" })
+		minutes(10)
+		a.fail(nil)
+		minutes(10)
+		if all := a.all(); len(all) != 1 {
+			t.Errorf("told %+v, want once that messages wait", all)
+		}
+		a.quit(t)
+	})
+}
+
+// Whatever the hook does instead of returning nil, it is called again at the next round, with the same alert, and the
+// log says why.
+func TestLawWhatIsNotToldIsTriedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		do  func(ctx context.Context) error
+		log string
+	}{
+		"error":  {func(context.Context) error { return errNoServer }, "no mail server"},
+		"panic":  {func(context.Context) error { panic("no ink") }, "panic: no ink"},
+		"exit":   {func(context.Context) error { runtime.Goexit(); return nil }, "Goexit"},
+		"waits":  {func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) }, "deadline"},
+		"hangs":  {func(context.Context) error { <-time.After(30 * time.Minute); return errNoServer }, "the call hangs"},
+		"cancel": {func(context.Context) error { return context.Canceled }, "canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
+				a := start(t, s, func(ctx context.Context, _ alert.Alert, n int) error {
+					if n <= 3 {
+						return c.do(ctx)
+					}
+					return nil
+				})
+				damage(t, s, "season")
+				minutes(20)
+				a.want(t, "after three failures", "wrong season")
+				if len(a.tried) != 4 {
+					t.Errorf("the hook was called %d times, want 4", len(a.tried))
+				}
+				for _, x := range a.tried {
+					worldtest.Want(t, "the alert of a later try", x, a.tried[0])
+				}
+				if n := a.log.Count("ERROR an alert could not be told", c.log); n != 3 {
+					t.Errorf("the log tells of %d failures with %q, want 3: %s", n, c.log, a.log)
+				}
+				minutes(20) // hanging calls return
+				a.quit(t)
+			})
+		})
+	}
+}
+
+// Calls that never return don't pile up, and don't keep the process from stopping.
+func TestLawHangingCallsAreBounded(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		var alive, most atomic.Int64
+		free := make(chan struct{})
+		a := start(t, s, func(context.Context, alert.Alert, int) error {
+			most.Store(max(most.Load(), alive.Add(1)))
+			<-free
+			alive.Add(-1)
+			return errNoServer
+		})
+		damage(t, s, many(3)...)
+		minutes(60)
+		if n := most.Load(); n != 8 {
+			t.Errorf("%d calls hung at once, want 8", n)
+		}
+		began := time.Now()
+		a.quit(t)
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the stop took %v", took)
+		}
+		close(free)
+	})
+}
+
+// A finding that is over before its beginning could be told is told at both ends, in this order.
+func TestLawTheEndIsToldAfterTheBeginning(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		var away atomic.Bool
+		away.Store(true)
+		a := start(t, s, func(context.Context, alert.Alert, int) error {
+			if away.Load() {
+				return errNoServer
+			}
+			return nil
+		})
+		damage(t, s, "season")
+		minutes(5)
+		mend(t, s, "season")
+		minutes(5)
+		away.Store(false)
+		minutes(5)
+		a.want(t, "in the end", "wrong season", "over season")
+		a.quit(t)
+	})
+}
+
+// A hook that fails for one alert doesn't keep the others from being told.
+func TestLawAFailureHoldsUpNoOther(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, func(_ context.Context, x alert.Alert, _ int) error {
+			if x.Finding.About < "gate-015" {
+				return errNoServer
+			}
+			return nil
+		})
+		for _, gate := range many(20) {
+			damage(t, s, gate)
+			minutes(1)
+		}
+		minutes(20)
+		got := a.texts(&a.told)
+		slices.Sort(got)
+		worldtest.Want(t, "what was told", fmt.Sprint(got), "[wrong gate-015 wrong gate-016 wrong gate-017 wrong gate-018 wrong gate-019]")
+		a.quit(t)
+	})
+}
+
+// A process that can't store that it has told tells nothing again: it stores that later. If it dies before, its
+// successor tells once more under the same ID.
+func TestLawARepeatHasTheSameID(t *testing.T) {
+	for name, dies := range map[string]bool{"the store is away": false, "the process dies": true} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
+				var a *process
+				a = start(t, s, func(context.Context, alert.Alert, int) error {
+					a.fail(of("alerts"))
+					return nil
+				})
+				b := start(t, s, nil)
+				damage(t, s, "season")
+				minutes(10)
+				a.want(t, "by the first leader", "wrong season")
+				if dies {
+					a.kill()
+					minutes(5)
+					b.want(t, "by its successor", "wrong season")
+					if was, again := a.all()[0], b.all()[0]; was.ID != again.ID || was.Title() != again.Title() {
+						t.Errorf("told %+v, and again %+v; want the same", was, again)
+					}
+				} else {
+					a.fail(nil)
+					minutes(10)
+					a.want(t, "when the store is back", "wrong season")
+					a.quit(t)
+					minutes(5)
+					b.want(t, "by its successor")
+				}
+				b.quit(t)
+			})
+		})
+	}
+}
+
+// The hook isn't called before the ID is stored.
+func TestLawNothingIsToldBeforeItsIDIsStored(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		minutes(2) // it has read the document
+		a.fail(func(op storagetest.Op) bool { return op.Name == "put blob" && of("alerts")(op) })
+		damage(t, s, "season")
+		minutes(10)
+		if len(a.tried) > 0 {
+			t.Errorf("tried %+v", a.tried)
+		}
+		a.fail(nil)
+		minutes(5)
+		a.want(t, "afterwards", "wrong season")
+		a.quit(t)
+	})
+}
+
+// A leader that stood still while another one led can't write over what that one has noted.
+func TestLawALateLeaderWritesNothing(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		stands := make(chan struct{})
+		a := start(t, s, func(_ context.Context, _ alert.Alert, n int) error {
+			if n == 1 {
+				<-stands
+			}
+			return nil
+		})
+		b := start(t, s, nil)
+		damage(t, s, "season")
+		minutes(2)
+		a.fail(func(op storagetest.Op) bool { return of("leases")(op) }) // it keeps the rest of the store
+		minutes(10)
+		mend(t, s, "season")
+		minutes(5)
+		close(stands)
+		a.fail(nil)
+		minutes(5)
+		b.want(t, "by the successor", "wrong season", "over season")
+		b.quit(t)
+		a.quit(t)
+		c := start(t, s, nil)
+		minutes(5)
+		c.want(t, "later")
+		c.quit(t)
+	})
+}
+
+// A flood is told by a few calls, and so is its end. Each finding is told alone, or counted.
+func TestLawAFloodIsNoMailBomb(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		flood := many(300)
+		damage(t, s, flood...)
+		minutes(30)
+		want := []string{"wrong gate-000", "wrong gate-001", "wrong gate-002", "wrong gate-003", "wrong gate-004", "wrong gate-005 +294"}
+		a.want(t, "of a flood", want...)
+		mend(t, s, flood...)
+		minutes(30)
+		want = append(want, "over gate-000", "over gate-001", "over gate-002", "over gate-003", "over gate-004", "over gate-005 +294")
+		a.want(t, "of its end", want...)
+		a.quit(t)
+	})
+}
+
+// Findings that began together end together, whenever that is: there is one alert for those of a round.
+func TestLawTheEndOfAFloodIsOne(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		damage(t, s, many(20)...)
+		minutes(10)
+		began := len(a.all())
+		mend(t, s, many(20)[10:13]...)
+		minutes(10)
+		mend(t, s, many(20)[13:15]...)
+		minutes(10)
+		worldtest.Want(t, "the ends", fmt.Sprint(a.texts(&a.told)[began:]), "[over gate-010 +2 over gate-013 +1]")
+		a.quit(t)
+	})
+}
+
+// A hook that fails for an hour while much begins is called 8 times a round at most, and no more than 500 findings are
+// kept. When the hook works again, it tells them by few calls.
+func TestLawCallsAndFindingsAreBounded(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		var away atomic.Bool
+		away.Store(true)
+		a := start(t, s, func(context.Context, alert.Alert, int) error {
+			if away.Load() {
+				return errNoServer
+			}
+			return nil
+		})
+		all := many(700)
+		for i := range 60 {
+			damage(t, s, all[10*i:10*i+10]...)
+			before := len(a.tried)
+			minutes(1)
+			if n := len(a.tried) - before; n > 8 {
+				t.Fatalf("the hook was called %d times in a round, want 8 at most", n)
+			}
+		}
+		damage(t, s, all[600:]...)
+		minutes(5)
+		away.Store(false)
+		minutes(20)
+		n, alone := 0, 0
+		for _, x := range a.all() {
+			if n += 1 + x.More; x.More == 0 {
+				alone++
+			}
+		}
+		if n != 500 || alone != 5 {
+			t.Errorf("told %d findings, %d of them alone; want 500 and 5", n, alone)
+		}
+		if a.log.Count("more is wrong with the store than is told") == 0 {
+			t.Errorf("the log doesn't tell that findings were left out: %s", a.log)
+		}
+		a.quit(t)
+	})
+}
+
+// A document of somebody else or of a newer version is left as it is.
+func TestLawAForeignDocumentStays(t *testing.T) {
+	for name, content := range map[string]string{
+		"junk":      "junk",
+		"a form":    `{"lease":"leader/alerts/shop","fence":1,"id":"x"}` + "\n" + `{"form":2,"entries":[]}`,
+		"no object": `{"lease":"leader/alerts/shop","fence":1,"id":"x"}` + "\n" + `[]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, s *storage.Store) {
+				body := func() string {
+					b, err := s.Blobs("alerts").Get(t.Context(), "shop", "")
+					worldtest.WantErr(t, err, nil)
+					_, rest, _ := strings.Cut(string(b.Body), "\n") // a claim changes the first line
+					return rest
+				}
+				_, err := s.Blobs("alerts").Put(t.Context(), "shop", []byte(content), storage.Condition{})
+				worldtest.WantErr(t, err, nil)
+				before := body()
+				a := start(t, s, nil)
+				damage(t, s, "season")
+				minutes(20)
+				worldtest.Want(t, "the document", body(), before)
+				if len(a.tried) > 0 || a.log.Count("alerts") == 0 {
+					t.Errorf("tried %+v, logged %s; want no call, and why", a.tried, a.log)
+				}
+				worldtest.WantErr(t, s.Blobs("alerts").Delete(t.Context(), "shop", storage.Condition{}), nil)
+				minutes(10)
+				a.want(t, "when it was deleted", "wrong season")
+				a.quit(t)
+			})
+		})
+	}
+}
+
+// Notes wake nobody: here that no program has published.
+func TestLawNotesAreNotTold(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		a := start(t, s, nil)
+		minutes(20)
+		if len(a.tried) > 0 {
+			t.Errorf("told %+v", a.tried)
+		}
+		a.quit(t)
+	})
+}
+
+// A quiet store costs as much as the package comment says. The program has three queues, and handlers for two.
+func TestLawTheCostIsKnown(t *testing.T) {
+	virtual(t, func(t *testing.T, s *storage.Store) {
+		w := worldtest.New(t, s, worldtest.Config{})
+		w.Decide()
+		w.Project()
+		worldtest.WantErr(t, catalog.Publish(t.Context(), w.Registry, catalog.Program{Name: "shop", Version: "v1"}), nil)
+		a := start(t, s, nil)
+		b := start(t, s, nil)
+		minutes(10)
+		a.want(t, "of a queue without a consumer", "wrong ")
+		cost := func(p *process, before int) float64 { return float64(p.calls.Count()-before) / 100 }
+		ofA, ofB := a.calls.Count(), b.calls.Count()
+		minutes(100)
+		const lease, look, version, queues, turns, lanes = 3, 15, 1, 3, 1, 2 * 51 / 10.0
+		perA, perB := cost(a, ofA), cost(b, ofB)
+		t.Logf("a leader makes %.1f requests a minute, and who stands by %.1f", perA, perB)
+		if most := lease + look + version + queues + turns + lanes + 0.5; perA > most || perA < most-1 { // now and then a listing has another page
+			t.Errorf("a leader makes %.2f requests a minute, want %.1f", perA, most)
+		}
+		if perB > 6 {
+			t.Errorf("who stands by makes %.2f requests a minute, want 6 at most", perB)
+		}
+		if n := a.calls.Count("publish") + b.calls.Count("publish"); n > 4 {
+			t.Errorf("the processes have rung %d times, want none but by the leader's beginning", n)
+		}
+		a.quit(t)
+		b.quit(t)
+	})
+}
+
+func TestBadConfigs(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	hook := func(context.Context, alert.Alert) error { return nil }
+	for name, cfg := range map[string]alert.Config{
+		"store": {Name: "shop", Hook: hook},
+		"name":  {Store: s, Hook: hook},
+		"line":  {Store: s, Name: "a\nb", Hook: hook},
+		"hook":  {Store: s, Name: "shop"},
+	} {
+		if err := alert.Run(t.Context(), cfg); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// An alert in words has what people need.
+func TestAlertsInWords(t *testing.T) {
+	t.Parallel()
+	a := alert.Alert{Since: time.Date(2026, 11, 29, 20, 0, 0, 0, time.UTC), At: time.Date(2026, 11, 29, 20, 9, 0, 0, time.UTC)}
+	a.Finding.Text, a.Finding.Fix = "gate season can't be read", "Close it."
+	for _, c := range []struct {
+		more int
+		over bool
+		want string
+	}{
+		{0, false, "Wrong: gate season can't be read\nSince 2026-11-29 20:00"},
+		{1, false, "Wrong: gate season can't be read, and 1 more\n"},
+		{7, false, "Close it.\n"},
+		{7, true, "Over: gate season can't be read, and 7 more\nSince 2026-11-29 20:00"},
+		{0, true, "until 2026-11-29 20:09"},
+	} {
+		if a.More, a.Over = c.more, c.over; !strings.Contains(a.String(), c.want) {
+			t.Errorf("got %q, want %q in it", a.String(), c.want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
+)
+
+// An Examination is what was found, and what was looked at for that. An error in a part of the store hides the findings
+// of that part alone.
+type Examination struct {
+	Findings []Finding // the worst first
+
+	missed map[string]error // by check; nil for a check that was to be left out
+	queues map[string]bool  // that were looked at; nil: all that there are
+}
+
+// Err returns what could not be read.
+func (x *Examination) Err() error {
+	var faults []error
+	for _, check := range slices.Sorted(maps.Keys(x.missed)) {
+		if err := x.missed[check]; err != nil && !slices.ContainsFunc(faults, func(known error) bool { return known.Error() == err.Error() }) {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// Saw reports that the examination has looked at what a finding of another time is about. So the finding is over if it
+// isn't among those of this examination.
+func (x *Examination) Saw(f Finding) bool {
+	if _, missed := x.missed[f.Check]; missed {
+		return false
+	}
+	return f.Queue == "" || x.queues == nil || x.queues[f.Queue]
+}
+
+// A section looks at a part of what there is.
+type section struct {
+	checks []string
+	find   func(context.Context, *act.Desk) ([]Finding, error)
+}
+
+// Look finds what is wrong, as [Examine] does, and goes on where a part can't be read. It leaves out some checks, as
+// far as no other one needs the same requests.
+func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...string) *Examination {
+	x := &Examination{missed: map[string]error{}}
+	var names []string
+	var unlisted error
+	x.look(ctx, desk, without,
+		section{[]string{"catalog", "clocks", "collections", "consumers", "kinds", "lag", "levels", "log", "pauses", "poison", "versions"}, func(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+			names, all, unlisted, err = heldAndQueued(ctx, desk, lag)
+			return all, err
+		}},
+		section{[]string{"writers"}, writerFindings},
+		section{[]string{"listeners"}, listenerFindings},
+		section{[]string{"lanes"}, laneFindings},
+		section{[]string{"spools"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) { return spoolFindings(ctx, desk, lag) }},
+		section{[]string{"guards"}, guardFindings},
+		section{[]string{"schedules"}, scheduleFindings},
+		section{[]string{"counters", "gates", "locks"}, coordFindings},
+		section{[]string{"processes"}, processFindings},
+		section{[]string{"settings"}, settingsFindings},
+		section{[]string{"turns"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) {
+			if err := x.missed["lag"]; err != nil {
+				return nil, err // the queues aren't known
+			}
+			return turnFindings(ctx, desk, names, lag)
+		}},
+	)
+	if unlisted != nil {
+		x.queues = map[string]bool{}
+		for _, name := range names {
+			x.queues[name] = true
+		}
+	}
+	x.Findings = append(x.Findings, listFindings(unlisted)...)
+	slices.SortStableFunc(x.Findings, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
+	return x
+}
+
+// look looks at sections, one after another.
+func (x *Examination) look(ctx context.Context, desk *act.Desk, without []string, all ...section) {
+	for _, s := range all {
+		var found []Finding
+		var err error
+		left := !slices.ContainsFunc(s.checks, func(check string) bool { return !slices.Contains(without, check) })
+		if !left {
+			found, err = s.find(ctx, desk)
+		}
+		if !left && err == nil {
+			x.Findings = append(x.Findings, found...)
+			continue
+		}
+		for _, check := range s.checks {
+			x.missed[check] = err
+		}
+	}
+}
+
+// heldAndQueued looks at the queues, at what holds queues, and at what programs have published. unlisted says why the
+// store doesn't list its queues.
+func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (names []string, all []Finding, unlisted, err error) {
+	names, poisoned, err := look.Queues(ctx, desk)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	names, stats, unlisted, err := look.WithUnseen(ctx, desk, names)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	pauses, err := pauseFindings(ctx, desk, names, stats, lag)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	levels, err := levelFindings(ctx, desk, names, stats, lag)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	held := slices.Concat(pauses, levels)
+	return names, slices.Concat(withoutLagOf(held, programFindings(desk, names, stats, poisoned, lag)), logFindings(desk.File), held), unlisted, nil
+}
