@@ -412,8 +412,8 @@ func (a *App) ops() http.Handler {
 	return boot.Ops(a.Store, a.metrics, a.Stopping, a.Log, healthy, a.spool, a.notes)
 }
 
-// operators combines the operators' addresses with the number of useful workers and the pages. Those show what is not
-// for everybody, so the program's web doesn't serve them.
+// operators are the parts that serve operators: their addresses, with the number of useful workers and the pages, and
+// the acts behind the pages. Pages show what is not for everybody, so the program's web doesn't serve them.
 func (s *service) operators(a *App) (parts []boot.Part, err error) {
 	mux := http.NewServeMux()
 	mux.Handle("/", a.ops())

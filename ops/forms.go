@@ -159,6 +159,9 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 		s.answer(w, t, err)
 		return
 	}
+	if f := q.Field("before"); f != nil && q.DryRun() && values.Get("before") == "" { // what comes after it was shown isn't meant
+		values.Set("before", t.At.UTC().Format(time.RFC3339Nano))
+	}
 	p := s.formOf(r, a, values)
 	p.ID, p.Command = id, q.Line(s.reads.desk.Command)
 	p.show(t, err)

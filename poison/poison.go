@@ -214,7 +214,8 @@ func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// ListAfter is List from the first key that is above another, whatever the name of the queue.
+// ListAfter is List from the first key that is above another, whatever the name of the queue. What comes before an error
+// has no gaps.
 func (p *Queue) ListAfter(ctx context.Context, key string) iter.Seq2[Entry, error] {
 	after := ""
 	if key != "" {
@@ -237,15 +238,16 @@ func (p *Queue) list(ctx context.Context, digits, after string) iter.Seq2[Entry,
 		flush := func() (more bool) {
 			all, err := p.getAll(ctx, keys)
 			keys, bytes = keys[:0], 0
+			if err != nil { // some were read, with gaps between them
+				yield(Entry{}, err)
+				return false
+			}
 			for _, m := range all {
 				if m.ETag != "" && !yield(m, nil) {
 					return false
 				}
 			}
-			if err != nil {
-				yield(Entry{}, err)
-			}
-			return err == nil
+			return true
 		}
 		for info, err := range p.blobs().ListAfter(ctx, p.queue+"/"+digits, after) {
 			if err != nil {

@@ -92,8 +92,8 @@ func (c *Call) Fault(text string) string {
 	return reveal.Text(text)
 }
 
-// GoesOn says that the act goes on after its run, perhaps in another process. Whoever ends the act then writes its end
-// into the audit log.
+// GoesOn says that the act goes on after its run, perhaps in another process. The process that ends the act then writes
+// the end into the audit log.
 func (c *Call) GoesOn() { c.goesOn = true }
 
 // Table begins a table. none is what people read if no row follows.

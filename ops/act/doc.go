@@ -27,8 +27,8 @@
 //   - A dry run changes nothing.
 //   - An act that only reads has role Viewer, and an act that changes something has another role.
 //   - An act that changes something has a row in the audit log before the effect. Without the row nothing is done. A
-//     second row says how the act ended. The rows have no content and no text of a hidden field. An act that goes on after
-//     its run (Call.GoesOn) gets the second row from whoever ends the act.
+//     second row says how the act ended. The rows have no content and no text of a hidden field. An act that goes on
+//     after its run (Call.GoesOn) gets the second row from the process that ends the act.
 //   - An act that is begun again under its ID is done once, if it has ended. Otherwise the act is done again.
 //
 // # Files

@@ -12,8 +12,11 @@
 //     meanwhile, its new entry stays.
 //   - A message's time is in its ID, or beside it. If that is more than 30 days ago, perhaps nothing remembers any more
 //     whether the message was applied. Then the message returns to the poison queue as too old to judge, so its effect
-//     can't happen twice. A retry says beforehand how many messages have such a time, and an edit refuses one of which
-//     nobody can tell. An operator who knows that one was not applied sends it with another ID.
+//     can't happen twice. A retry says beforehand how many messages have such a time, and one that goes on in the
+//     background says so in its dry run. An edit refuses a message of which nobody can tell. An operator who knows that
+//     one was not applied sends it with another ID.
+//   - A retry or discard without --id is a bulk act, of the entries that stood in the poison queues when the act was
+//     asked for. The act goes on when its process is killed. Package ops/internal/bulk has the laws.
 //   - A discard deletes the entry that was read. An entry that came in since then stays, and that is an error.
 //   - An edited message is another message. Its ID follows from the old ID and the new content, and the old message is
 //     its cause. So the same edit made twice is one message, also if the first one ended between the send and the
@@ -38,7 +41,7 @@
 //	doctor.go    tells what package doctor finds
 //	queues.go    lists queues; pauses.go pauses them; messages.go shows, cancels and purges what waits
 //	poison.go    lists and shows the messages of the poison queues; settle.go retries and discards them, and edit.go
-//	             sends one with another body
+//	             sends one with another body. bulk.go does so with all that match
 //	send.go      sends a command
 //	processes.go lists and shows instances of plans. processes_act.go acts on one, processes_many.go on a selection,
 //	             and processes_verbs.go has the acts
@@ -48,6 +51,6 @@
 //
 // A file has the acts of its noun, with the fields and the objects of each act. Beside the acts are packages for
 // what they stand on: package look sees queues and what holds them, draft makes messages of what people write, applied
-// knows whether a message has had its effect, poisoned and instances find what is meant, unsend takes messages back,
-// and tuning knows the words of settings.
+// knows whether a message has had its effect, poisoned and instances find what is meant, bulk settles many messages,
+// unsend takes messages back, and tuning knows the words of settings.
 package acts

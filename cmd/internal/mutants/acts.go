@@ -2,7 +2,7 @@ package main
 
 // acted are breaks of what an operator's acts promise.
 func acted() []mutant {
-	const by = "ops/act"
+	const by, bulk = "ops/act", "ops/internal/bulk"
 	return []mutant{
 		{
 			name: "an act is done though the log has no row of it",
@@ -17,6 +17,48 @@ func acted() []mutant {
 			old:  "	if known.Done() {",
 			new:  "	if false && known.Done() {",
 			by:   by, test: "TestLawAnIDIsDoneOnce",
+		},
+		{
+			name: "a bulk act takes what came later",
+			file: "ops/internal/bulk/drive.go",
+			old:  "	if !d.set[digest(",
+			new:  "	if false && !d.set[digest(",
+			by:   bulk, test: "TestLawNoClockDecidesWhatIsChosen",
+		},
+		{
+			name: "the next driver sends the page of a dead one again",
+			file: "ops/internal/bulk/drive.go",
+			old:  "	if d.channels.Store().Atomic() {",
+			new:  "	if false && d.channels.Store().Atomic() {",
+			by:   bulk, test: "TestLawEachChosenMessageOnce",
+		},
+		{
+			name: "a driver writes over the page of another one",
+			file: "ops/internal/bulk/drive.go",
+			old:  "If: storage.Condition{IfMatch: d.etag}",
+			new:  "If: storage.Condition{}",
+			by:   bulk, test: "TestLawTwoDriversSendNothingTwice",
+		},
+		{
+			name: "a driver takes out what was poisoned again",
+			file: "ops/internal/bulk/drive.go",
+			old:  "err == nil && m.ETag != it.ETag:",
+			new:  "false && m.ETag != it.ETag:",
+			by:   bulk, test: "TestLawPoisonedAgainIsNotChosen",
+		},
+		{
+			name: "a driver takes an act from a live one",
+			file: "ops/internal/bulk/driver.go",
+			old:  "doc.Right != d.right && left > 0 {",
+			new:  "doc.Right != d.right && left > d.TTL {",
+			by:   bulk, test: "TestLawALiveDriverKeepsItsAct",
+		},
+		{
+			name: "a bulk act leaves out what could not be read",
+			file: "poison/poison.go",
+			old:  "if err != nil { // some were read",
+			new:  "if false { // some were read",
+			by:   bulk, test: "TestLawALostAnswerIsHarmless",
 		},
 		{
 			name: "a purge takes what came after it began",

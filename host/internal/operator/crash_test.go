@@ -13,8 +13,8 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// atOnce is how many entries a retry has in progress together.
-const atOnce = 16
+// page is how many entries a bulk act settles together.
+const page = 128
 
 // sentBack waits until at least n commands have left the poison queue for their own.
 func (w *world) sentBack(t *testing.T, n int) {
@@ -27,7 +27,7 @@ func (w *world) sentBack(t *testing.T, n int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if int(st.Ready) >= n+atOnce { // so many may be in both queues
+		if int(st.Ready) >= n+page { // so many may be in both queues
 			return
 		}
 		select {

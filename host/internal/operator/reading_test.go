@@ -37,6 +37,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 		x.want(t, 0, "", strings.Fields(line)...)
 	}
 	putBlob(t, s, "gates", "due", `{"opensAt":"2026-01-02T03:04:05Z","by":"ada","since":"2026-01-01T03:04:05Z","epoch":1,"id":"x"}`)
+	putBlob(t, s, "bulk", "act/"+aBulkAct, `{"id":"`+aBulkAct+`","verb":"retry","state":"done","ended":"2026-01-02T03:04:05Z"}`)
 	acquire(t, s, "nightly", "export-7")
 	for _, container := range []string{"schedules", "guards", "gates", "ids", "locks", "programs", "processes", "poison", "shares"} {
 		putBlob(t, s, container, "junk", "junk")
@@ -57,7 +58,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 	arguments := map[string]string{
 		"poison show": poisoned, "values list": "accounts", "values show": "accounts ada", "views list": "totals", "views show": "totals ada", "schedules show": "junk",
 		"turns list": worldtest.Accounts, "processes show": "o17 -plan trip", "processes list": "-plan trip", "settings diff": "1 2 -of hall", "top": "-n 2 -every 100ms",
-		"spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
+		"bulk show": aBulkAct, "spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
 	}
 	for _, a := range new(session).table() {
 		if a.Role != act.Viewer || a.Noun == "ops" { // which serves until a signal

@@ -254,6 +254,8 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "mails", "x", "-why", "x")
 		case "queues resume":
 			args = append(args, "mails")
+		case "bulk show", "bulk pause", "bulk resume", "bulk cancel":
+			args = append(args, aBulkAct)
 		case "ids raise":
 			args = append(args, "orders", "7", "-yes")
 		case "signals send":

@@ -23,9 +23,9 @@ func (f Filter) selection() poisoned.Selection {
 	return poisoned.Selection{Queue: f.Queue, Kind: f.Kind, Reason: f.Reason, Print: f.Print, Before: f.Before}
 }
 
-// Ask makes the document of an act: of its verb, for its filter, under the ID of the call. What stands in the poison
-// queues at this moment may be chosen, and nothing that comes later. Nothing else is done yet: see [Driver]. If the act
-// was asked for before under its ID, Ask returns the act as it is.
+// Ask makes the document of an act: of its verb, for its filter, under the ID of the call. Messages that are in the
+// poison queues at this moment may be chosen, and none that come later. Nothing else is done yet: see [Driver]. If the
+// act was asked for before under its ID, Ask returns the act as it is.
 func Ask(ctx context.Context, c *act.Call, verb string, f Filter) (Act, error) {
 	a := Act{ID: c.ID, Verb: verb, Filter: f, By: c.By, Why: c.Why, Asked: time.Now().UTC().Round(0), State: Running}
 	var seen sighting

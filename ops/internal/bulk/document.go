@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/agree"
+	"github.com/millrace-go/millrace/internal/storecall"
 	"github.com/millrace-go/millrace/ops/audit"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -185,6 +186,8 @@ func standing(ctx context.Context, s *storage.Store, queues []string) (body []by
 
 // readSet reads the set of an act.
 func readSet(ctx context.Context, s *storage.Store, id string) (set, error) {
+	ctx, cancel := storecall.Limit(ctx, callTime)
+	defer cancel()
 	blob, err := s.Blobs(container).Get(ctx, chosen+id, "")
 	if err != nil {
 		return nil, err
@@ -198,6 +201,8 @@ func readSet(ctx context.Context, s *storage.Store, id string) (set, error) {
 
 // dropSet ends that the act counts as going on.
 func dropSet(ctx context.Context, s *storage.Store, id string) error {
+	ctx, cancel := storecall.Limit(ctx, callTime)
+	defer cancel()
 	if err := s.Blobs(container).Delete(ctx, chosen+id, storage.Condition{}); err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return err
 	}

@@ -44,7 +44,6 @@ type drive struct {
 	singles int // so many messages go alone, because one of a page can't be sent
 }
 
-func (d *drive) blobs() *storage.Blobs           { return d.channels.Store().Blobs(container) }
 func (d *drive) from(queue string) *poison.Queue { return poison.At(d.channels, queue) }
 
 // within bounds calls by which the driver acts: they end before another driver may take over. The end of ctx doesn't
@@ -93,15 +92,20 @@ func (d *drive) run(ctx context.Context) error {
 		d.doc.State = Done
 	}
 	doc := d.doc
-	doc.Driver, doc.Right, doc.Rate = "", "", 0
+	doc.Rate = 0
 	if doc.State == Paused {
+		doc.Driver, doc.Right = "", ""
 		return d.write(ctx, doc)
+	}
+	if err := d.write(ctx, doc); err != nil { // nobody changes the state or the counts from now on
+		return err
 	}
 	return d.end(ctx, doc)
 }
 
-// end notes the end in the audit log, and then in the document. Whoever does it again changes nothing.
+// end notes the end in the audit log, and then in the document. A second call changes nothing.
 func (d *drive) end(ctx context.Context, doc document) error {
+	doc.Driver, doc.Right = "", ""
 	calls, cancel := d.within(ctx)
 	defer cancel()
 	var failed error
@@ -112,10 +116,7 @@ func (d *drive) end(ctx context.Context, doc document) error {
 		return err
 	}
 	doc.Ended = time.Now().UTC().Round(0)
-	if err := d.write(ctx, doc); err != nil {
-		return err
-	}
-	return dropSet(calls, d.channels.Store(), doc.ID)
+	return d.write(ctx, doc)
 }
 
 // A page is what is settled together.
@@ -123,6 +124,21 @@ type page struct {
 	doc   document // with the counts and the cursor of before the page is settled
 	items []entry
 	bytes int
+	out   []refused // what isn't in the page, and is counted
+}
+
+// A refused is an entry that can't be settled.
+type refused struct {
+	entry poisoned.Entry
+	err   error
+}
+
+// tell tells of the entries that were left out of a page.
+func (d *drive) tell(p *page) {
+	for _, r := range p.out {
+		d.follower.settled(r.entry, r.err)
+	}
+	p.out = nil
 }
 
 // An entry is an entry of a page, ready to be settled.
@@ -182,6 +198,7 @@ func (d *drive) walk(ctx context.Context) (err error) {
 		return d.step(ctx, p)
 	}
 	d.doc = p.doc
+	d.tell(p)
 	return nil
 }
 
@@ -202,13 +219,13 @@ func (d *drive) look(ctx context.Context, p *page, m poison.Entry) error {
 		switch e.back, err = d.from(m.Queue).Back(ctx, m); {
 		case errors.Is(err, storage.ErrNotFound):
 			p.doc.Gone++
-			d.follower.settled(e.Entry, err)
+			p.out = append(p.out, refused{e.Entry, err})
 			return nil
 		case unsure(err), ctx.Err() != nil:
 			return err
 		case err != nil:
 			p.doc.fail(m.Queue, e.Name(), err)
-			d.follower.settled(e.Entry, err)
+			p.out = append(p.out, refused{e.Entry, err})
 			return nil
 		}
 	}
@@ -241,8 +258,7 @@ func (d *drive) step(ctx context.Context, p *page) error {
 	case len(p.items) == 1: // this one can't be sent
 		e := p.items[0]
 		p.doc.fail(e.Queue, e.Name(), err)
-		d.follower.settled(e.Entry, err)
-		p.items, p.bytes = nil, 0
+		p.items, p.bytes, p.out = nil, 0, append(p.out, refused{e.Entry, err})
 		d.singles--
 		return nil
 	default: // one of them can't be sent; nothing was
@@ -251,6 +267,7 @@ func (d *drive) step(ctx context.Context, p *page) error {
 		return errAgain
 	}
 	d.singles = max(0, d.singles-1)
+	d.tell(p)
 	items := p.items
 	p.items, p.bytes = nil, 0
 	if err := d.settle(ctx, items); err != nil {

@@ -141,11 +141,13 @@ func (x *Driver) startAll(ctx context.Context, following *sync.WaitGroup) error 
 				defer x.mu.Unlock()
 				delete(x.busy, id)
 			}()
-			a, err := x.follow(ctx, id, Follower{}, true)
-			if err == nil && a.Over() || errors.Is(err, storage.ErrNotFound) && time.Since(info.Modified) > orphanedFor {
-				err = dropSet(ctx, x.Channels.Store(), id) // whoever ended the act has died before
+			_, err := x.follow(ctx, id, Follower{}, true)
+			if errors.Is(err, storage.ErrNotFound) { // whoever asked for it has died before it had a document, or is about to write one
+				if err = nil; time.Since(info.Modified) > orphanedFor {
+					err = dropSet(ctx, x.Channels.Store(), id)
+				}
 			}
-			if err != nil && ctx.Err() == nil && !errors.Is(err, storage.ErrNotFound) {
+			if err != nil && ctx.Err() == nil {
 				x.Logger.ErrorContext(ctx, "a bulk act can't go on", slog.String("id", id), slog.Any("error", err))
 			}
 		})
@@ -170,6 +172,9 @@ func (x *Driver) follow(ctx context.Context, id string, f Follower, patient bool
 		switch {
 		case ctx.Err() != nil:
 			return d.leave(ctx, seen)
+		case err == nil && doc.Over():
+			_ = dropSet(ctx, x.Channels.Store(), id) // otherwise the next one to look does
+			return doc.Act, nil
 		case err == nil && doc.idle():
 			return doc.Act, nil
 		case err == nil, errors.Is(err, errAgain), storage.LostRace(err):
