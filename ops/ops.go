@@ -72,6 +72,7 @@ type server struct {
 	pages *template.Template
 	log   *slog.Logger
 	lines seldom.Lines // of log
+	paces paces
 }
 
 // New returns the pages. Its error says which setting is wrong.
@@ -112,6 +113,7 @@ func New(cfg Config) (*Pages, error) {
 			_, _ = w.Write(body) // the client may have gone
 		})
 	}
+	mux.HandleFunc("GET "+s.base+"/find", s.search)
 	mux.HandleFunc("GET "+s.base+"/{noun}", s.noun)
 	mux.HandleFunc("GET "+s.base+"/{noun}/{thing...}", s.thing)
 	mux.HandleFunc("GET "+s.base+"/do/{noun}/{verb}", s.form)
@@ -234,6 +236,8 @@ type view struct {
 	Error string // what could not be done or read
 	Told  *told
 	Live  bool // the page may be fetched again and again
+
+	Sought string // what somebody looks for
 }
 
 func (s *server) view(r *http.Request, title, noun string) view {

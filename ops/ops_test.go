@@ -331,7 +331,7 @@ func TestPagesOfThings(t *testing.T) {
 	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 5})
 	x.want(t, 200, ask{path: "", role: act.Viewer}, "What is wrong", `<a href="./queues/accounts">accounts</a>`)
 	x.want(t, 200, ask{path: "queues/accounts", role: act.Operator}, "<dt>Ready</dt><dd>1</dd>", "shop v1", "test.add.v1", `href="./../do/queues/pause?queues=accounts"`)
-	x.want(t, 200, ask{path: "queues/nope", role: act.Viewer}, "No queue of this name is known.")
+	x.want(t, 404, ask{path: "queues/nope", role: act.Viewer}, "unknown queue &#34;nope&#34;")
 	x.want(t, 404, ask{path: "poison/nope", role: act.Viewer}, "no message &#34;nope&#34;")
 }
 

@@ -9,11 +9,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/internal/login"
 	"github.com/millrace-go/millrace/process"
 )
@@ -27,7 +25,8 @@ type listPage struct {
 	Fields   []formField
 	Filtered bool // some of them are given
 	Acts     []link
-	Next     string // where the list goes on; "" for its end
+	Next     string        // where the list goes on; "" for its end
+	Drawn    template.HTML // a picture of what was told, in place of it
 }
 
 // A link is an act that a page offers.
@@ -46,36 +45,8 @@ type thingPage struct {
 type section struct {
 	Name  string
 	Told  *told
+	Drawn template.HTML // a picture of it in place of what was told
 	Error string
-}
-
-// An overviewPage is the first page.
-type overviewPage struct {
-	view
-	Queues *told
-}
-
-// overview shows what is wrong, worst first, and the queues.
-func (s *server) overview(w http.ResponseWriter, r *http.Request) {
-	s.bulk.Look()
-	found, err := s.reads.read(r.Context(), "doctor", s.find("doctor", "").Request())
-	if wantsJSON(r) {
-		s.answer(w, found, err)
-		return
-	}
-	p := overviewPage{view: s.view(r, "Overview", "")}
-	p.Live = true
-	p.show(found, nil)
-	if code := statusOf(err); err != nil && code != http.StatusNotFound {
-		p.Error = err.Error()
-	} else if err != nil {
-		p.Error = "No program has published what it does in this store: start a worker of package host."
-	}
-	queues, err := s.reads.read(r.Context(), "queues", s.find("queues", "list").Request())
-	if p.Queues = queues; err != nil && p.Error == "" {
-		p.Error = err.Error()
-	}
-	s.write(w, r, http.StatusOK, "overview.html", p)
 }
 
 // answer answers a program.
@@ -151,6 +122,8 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 			p.Next = "?" + on.Encode()
 		}
 		p.Fields, p.Filtered = formFields(q, r.URL.Query(), p.Root), len(r.URL.Query()) > 0
+		p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
+		p.Drawn = t.chart()
 	}
 	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
 		p.Acts = append(p.Acts, link{"look for content", "with a reason, which the audit log keeps", p.Root + "do/" + strings.ReplaceAll(a.Name(), " ", "/") + "?reveal=true"})
@@ -177,7 +150,7 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 		names = append(names, name)
 	}
 	a := s.find(noun, "show")
-	if a == nil {
+	if a == nil || needs(a.Request()) > len(names) { // the documents of a collection, say
 		a = s.mainOf(noun)
 	}
 	if a == nil {
@@ -204,12 +177,12 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case noun == "processes":
 		err = p.draw(s.reads.desk.Command, err)
-	case noun == "queues":
-		p.queue(names[0])
-	case a.Verb == "list":
+	case a.Verb == "list" && !slices.ContainsFunc(q.Fields, func(f act.Field) bool { return f.Place != "" }):
 		p.only(names[0])
 	}
-	p.More, p.Acts = s.more(r, noun, names), s.actsOn(r, a, names, p.Root)
+	if p.Acts = s.actsOn(r, a, names, p.Root); err == nil {
+		p.More = s.more(r, noun, names)
+	}
 	s.write(w, r, statusOf(err), "thing.html", p)
 }
 
@@ -242,22 +215,35 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 
 // more tells what other acts know of a thing.
 func (s *server) more(r *http.Request, noun string, names []string) (all []section) {
-	if noun != "queues" || len(names) != 1 {
-		return nil
+	type other struct{ title, noun, verb, field string }
+	var others []other
+	with := url.Values{}
+	switch {
+	case noun == "queues" && len(names) == 1:
+		others = []other{{"Waiting messages", "queues", "peek", "queue"}, {"Poison messages", "poison", "list", "queue"}, {"The last 24 hours", "rates", "", "queue"}}
+	case (noun == "values" || noun == "views") && len(names) == 2:
+		others = []other{{"Record, and what stands beside it", "values", "about", "kind"}}
+		with.Set("key", names[1])
 	}
-	for _, x := range []struct{ title, noun, verb, field string }{{"Waiting messages", "queues", "peek", "queue"}, {"Poison messages", "poison", "list", "queue"}} {
-		q := s.find(x.noun, x.verb).Request()
-		err := q.Field(x.field).Set(names[0])
-		sec := section{Name: x.title}
-		if err == nil {
-			sec.Told, err = s.reads.read(r.Context(), x.noun+" "+x.verb+" "+names[0], q)
-		}
-		if err != nil {
-			sec.Error = err.Error()
-		}
-		all = append(all, sec)
+	for _, x := range others {
+		with.Set(x.field, names[0])
+		all = append(all, s.sectionOf(r, x.title, s.find(x.noun, x.verb), with))
 	}
 	return all
+}
+
+// sectionOf is what an act that only reads tells.
+func (s *server) sectionOf(r *http.Request, title string, a *act.Act, with url.Values) section {
+	q := a.Request()
+	sec := section{Name: title}
+	err := fill(q, with)
+	if err == nil {
+		sec.Told, err = s.reads.read(r.Context(), a.Name()+"?"+with.Encode(), q)
+	}
+	if sec.Drawn = sec.Told.chart(); err != nil {
+		sec.Error = err.Error()
+	}
+	return sec
 }
 
 // place names a thing in the fields of a request that have a place. An act whose list has no place gets the name as its
@@ -318,53 +304,6 @@ func (p *thingPage) draw(command string, err error) error {
 		}
 	}
 	return nil
-}
-
-// queue leaves what is known of one queue, as a thing.
-func (v *view) queue(name string) {
-	if v.Told == nil {
-		return
-	}
-	own := told{Notes: v.Told.Notes, At: v.Told.At}
-	for _, x := range v.Told.Objects {
-		if q, ok := x.(acts.Queue); ok && q.Queue == name {
-			own.Blocks = append(own.Blocks, &block{Parts: queueParts(q)})
-		}
-	}
-	if v.Told = &own; len(own.Blocks) == 0 && v.Error == "" {
-		v.Error = "No queue of this name is known."
-	}
-}
-
-// queueParts tells all numbers of a queue, and why nobody consumes it.
-func queueParts(q acts.Queue) []part {
-	number := func(n *int64) cell {
-		if n == nil {
-			return newCell(nil)
-		}
-		return newCell(*n)
-	}
-	var consumers []string
-	for _, c := range q.Consumers {
-		consumers = append(consumers, c.Program+" "+c.Version)
-	}
-	all := []part{
-		{"Ready", number(q.Ready)}, {"In flight", number(q.InFlight)}, {"Delayed", number(q.Delayed)}, {"Poison", newCell(q.Poison)},
-		{"Consumed by", newCell(strings.Join(consumers, ", "))},
-	}
-	if q.Oldest != nil {
-		all = append(all, part{"Oldest ready", newCell(time.Duration(*q.Oldest * float64(time.Second)))})
-	}
-	if p := q.Paused; p != nil {
-		all = append(all, part{"Paused", newCell(p.Since)}, part{"Paused by", newCell(p.By)}, part{"Why", newCell(p.Why)})
-		if p.Until != nil {
-			all = append(all, part{"Until", newCell(act.Clock(*p.Until))})
-		}
-	}
-	if q.WaitsFrom != nil {
-		all = append(all, part{"Waits", newCell(fmt.Sprintf("its workers leave it out from level %d on", *q.WaitsFrom))})
-	}
-	return all
 }
 
 func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {
@@ -428,6 +367,7 @@ func (s *server) href(root string, l *act.Link) string {
 		}
 	}
 	switch {
+	case noun == "find":
 	case query.Has(thingIn):
 		path += "/" + url.PathEscape(query.Get(thingIn))
 		query.Del(thingIn)
@@ -438,7 +378,10 @@ func (s *server) href(root string, l *act.Link) string {
 				query.Del(f.Name)
 			}
 		}
-	case a == s.mainOf(noun): // the list, with filters
+	case verb == "list" && query.Has("prefix") && s.find(noun, "show") == nil:
+		path += "/" + url.PathEscape(query.Get("prefix"))
+		query.Del("prefix")
+	case a == s.mainOf(noun) || verb == "list":
 	default:
 		path = strings.TrimSuffix(root+"do/"+noun+"/"+verb, "/")
 	}

@@ -185,6 +185,20 @@ func Count(ctx context.Context, s *storage.Store) (map[string]int64, error) {
 	return counts, nil
 }
 
+// CountOf counts the messages in the poison queue of a queue, most at most. more says that there are more.
+func CountOf(ctx context.Context, s *storage.Store, queue string, most int64) (n int64, more bool, err error) {
+	for _, err := range s.Blobs(container).List(ctx, queue+"/") {
+		switch {
+		case err != nil:
+			return 0, false, err
+		case n == most:
+			return n, true, nil
+		}
+		n++
+	}
+	return n, false, nil
+}
+
 // A Queue is the poison queue of a queue, for an operator. It may be used while workers run.
 type Queue struct {
 	channels *channel.Channels

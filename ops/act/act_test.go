@@ -304,3 +304,26 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// A hint is a command line, and the fields of its act's form.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	a := act.New(act.Act{Noun: "jars", Verb: "open", About: "open jars", Role: act.Operator, Why: act.May}, func(in *struct {
+		shelf string
+		jars  []string
+	}) []act.Field {
+		return []act.Field{act.Text(&in.shelf, "shelf", "the shelf").At("SHELF"), act.Texts(&in.jars, "jars", "the jars").At("JAR")}
+	}, func(context.Context, *act.Call, *struct {
+		shelf string
+		jars  []string
+	}) error {
+		return nil
+	})
+	h := act.Hint{Act: "jars open", Args: []string{"top", "plum jam", "$(id)"}, Flags: map[string]string{"why": "lunch", "dry": "true"}, Open: "--with SPOON"}
+	if got, want := h.Line("kitchen"), `kitchen jars open top 'plum jam' '$(id)' --dry --why lunch --with SPOON`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(h.With(a)), "map[dry:[true] jars:[plum jam $(id)] shelf:[top] why:[lunch]]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -67,9 +67,9 @@ type Part struct {
 
 // A Link is a cell or part from which another act can be reached.
 type Link struct {
-	Text string
-	Act  string            // by its name
-	With map[string]string // the text of fields of its request
+	Text string            `json:"-"`
+	Act  string            `json:"act"`            // by its name
+	With map[string]string `json:"with,omitempty"` // the text of fields of its request
 }
 
 // Content is JSON content as the request may see it: its shape, or the JSON without what its schema marks as secret.

@@ -58,6 +58,7 @@ type Desk struct {
 	// waits for the act.
 	Wake func()
 
+	Past     *catalog.History   // what the workers of the store have done
 	Registry *handlers.Registry // of the binary's program; nil for none
 	Handled  []wire.Handled     // by that registry
 
@@ -76,7 +77,7 @@ func Open(ctx context.Context, store *storage.Store, p Program) (*Desk, error) {
 // At is Open for a caller who looks later, before the first act. It asks the store nothing.
 func At(store *storage.Store, p Program) (*Desk, error) {
 	p.Command = cmp.Or(p.Command, "millrace")
-	d := &Desk{Program: p, plain: store}
+	d := &Desk{Program: p, Past: new(catalog.History), plain: store}
 	routes, err := p.routes()
 	if err != nil {
 		return nil, err

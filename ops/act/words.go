@@ -64,9 +64,9 @@ func Maybe[T comparable](x T) *T {
 	return &x
 }
 
-// ShellWord quotes a word for a shell if it needs that.
+// ShellWord quotes a word for a shell if it needs that. A shell may expand a word that begins with =.
 func ShellWord(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@") == "" {
+	if s != "" && s[0] != '=' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@=") == "" {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"

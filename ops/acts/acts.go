@@ -10,7 +10,11 @@ import (
 func All() []*act.Act {
 	return slices.Concat(
 		queueActs(),
+		showQueueActs(),
+		showMessageActs(),
+		rateActs(),
 		documentActs(),
+		aboutActs(),
 		gateActs(),
 		lockActs(),
 		guardActs(),
@@ -24,8 +28,11 @@ func All() []*act.Act {
 		scheduleActs(),
 		processActs(),
 		settingActs(),
+		levelActs(),
+		programActs(),
 		spoolActs(),
 		counterActs(),
+		findActs(),
 		auditActs(),
 		doctorActs(),
 	)

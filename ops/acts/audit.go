@@ -2,12 +2,14 @@ package acts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/audit"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // An auditInput is what the list of acts takes.
@@ -15,6 +17,7 @@ type auditInput struct {
 	since time.Duration
 	who   string
 	limit int
+	id    string
 }
 
 func auditActs() []*act.Act {
@@ -30,12 +33,40 @@ func auditActs() []*act.Act {
 				act.Limit(&in.limit, "acts"),
 			}
 		}, listAudit),
+		act.New(act.Act{Noun: "audit", Verb: "show", Role: act.Viewer, About: "show all of one thing that an operator has done",
+			More: "ID is that of the form, or the Idempotency-Key of a program.",
+		}, func(in *auditInput) []act.Field {
+			return []act.Field{act.Text(&in.id, "id", "the act's ID").At("ID").With(audit.CheckID)}
+		}, showAudit),
 	}
+}
+
+// showAudit tells all of an act.
+func showAudit(ctx context.Context, c *act.Call, in *auditInput) error {
+	e, err := audit.Of(c.Store).Get(ctx, in.id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return act.Nothing("nobody has begun an act %s", in.id)
+	}
+	if err != nil {
+		return err
+	}
+	who, result := e.Who, e.Result
+	if e.Said {
+		who += " (given by --by; nothing else shows it)"
+	}
+	switch {
+	case !e.Done():
+		result = "unknown: it is under way, or its process has died"
+	case e.Failed:
+		result = "failed: " + result
+	}
+	return c.Thing(e, []act.Part{{Name: "Who", Value: who}, {Name: "From", Value: e.From}, {Name: "Act", Value: e.Act}, {Name: "On", Value: e.On}, {Name: "Why", Value: e.Why},
+		{Name: "Begun", Value: act.Clock(e.Time)}, {Name: "Ended", Value: act.Clock(e.Ended)}, {Name: "Result", Value: result}, {Name: "ID", Value: e.ID}}, "")
 }
 
 // listAudit tells what stands in the audit log. An entry of it is the object.
 func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
-	if err := c.Table("Nobody has changed anything.", "WHEN", "WHO", "ACT", "WHY", "RESULT"); err != nil {
+	if err := c.Table("Nobody has changed anything.", "WHEN", "WHO", "FROM", "ACT", "WHY", "RESULT"); err != nil {
 		return err
 	}
 	n, now := 0, time.Now()
@@ -55,7 +86,7 @@ func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
 		if e.Said {
 			who += "?"
 		}
-		if err := c.Row(e, e.Time, who, act.Short(strings.TrimSpace(e.Act+" "+e.On)), act.Short(e.Why), act.Short(e.Result)); err != nil {
+		if err := c.Row(e, act.Link{Text: act.Ago(e.Time), Act: "audit show", With: map[string]string{"id": e.ID}}, who, e.From, act.Short(strings.TrimSpace(e.Act+" "+e.On)), act.Short(e.Why), act.Short(e.Result)); err != nil {
 			return err
 		}
 	}

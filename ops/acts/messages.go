@@ -110,11 +110,23 @@ func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 		if line.ReadyAt != nil {
 			ready = "in " + act.Age(time.Until(m.ReadyAt))
 		}
-		if err := c.Row(line, line.ID, string(line.Kind), m.SentAt, ready, line.Attempts, line.Bytes); err != nil {
+		if err := c.Row(line, messageLink(in.queue, line.ID, line.Kind), string(line.Kind), m.SentAt, ready, line.Attempts, line.Bytes); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// messageLink leads to the page of a message. One that can't be decoded has none.
+func messageLink(queue, id string, kind channel.Kind) any {
+	if id == "" {
+		return nil
+	}
+	with := map[string]string{"queue": queue, "id": id}
+	if kind != "" {
+		with["kind"] = string(kind)
+	}
+	return act.Link{Text: id, Act: "messages show", With: with}
 }
 
 func newWaiting(queue string, m storage.Peeked) Waiting {

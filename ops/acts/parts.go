@@ -2,7 +2,6 @@ package acts
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -40,5 +39,5 @@ func cell(n int64) any {
 	if n < 0 {
 		return nil
 	}
-	return fmt.Sprint(n)
+	return n
 }

@@ -186,21 +186,27 @@ func showPoison(ctx context.Context, c *act.Call, in *selection) error {
 // newPoisonedMessage also loads a body that lies beside its message, and says so if that is gone.
 func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (PoisonedMessage, error) {
 	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error), Emitted: m.Emitted, Uncompensated: m.Uncompensated}
-	e, err := wire.Decode(m.Body)
+	var err error
+	s.Message, s.Raw, s.Lost, err = veiled(ctx, c, m.Queue, m.Body)
+	return s, err
+}
+
+// veiled is a message as the request may see it: its envelope with its data, also of a body that lies beside it. A
+// message that is no JSON is raw, once it is revealed. lost says that the body is gone.
+func veiled(ctx context.Context, c *act.Call, queue string, body []byte) (message json.RawMessage, raw []byte, lost string, err error) {
+	e, err := wire.Decode(body)
 	switch {
-	case !json.Valid(m.Body) && c.Revealed():
-		s.Raw = m.Body
-		return s, nil
+	case !json.Valid(body) && c.Revealed():
+		return nil, body, "", nil
 	case err != nil: // nothing says what of it is personal
-		s.Message = c.Content(m.Body, nil)
-		return s, nil
+		return c.Content(body, nil), nil, "", nil
 	}
-	if e.DataRef != "" && e.CheckDataRef(m.Queue) == nil {
+	if e.DataRef != "" && e.CheckDataRef(queue) == nil {
 		switch err := c.Channels.Outbox().FetchBody(ctx, &e); {
 		case errors.Is(err, wire.ErrDataLost):
-			s.Lost = err.Error()
+			lost = err.Error()
 		case err != nil:
-			return s, err
+			return nil, nil, "", err
 		default:
 			e.DataRef = ""
 		}
@@ -209,8 +215,8 @@ func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (Poiso
 	if e.DataRef == "" {
 		e.Data = c.Content(e.Data, schemaOf(c.Desk, e.Kind))
 	}
-	s.Message, err = e.Encode()
-	return s, err
+	message, err = e.Encode()
+	return message, nil, lost, err
 }
 
 // schemaOf is the schema of a kind; nil if nobody has told it.
@@ -242,11 +248,14 @@ func (s PoisonedMessage) parts() []act.Part {
 }
 
 // text is the whole message for people.
-func (s PoisonedMessage) text() string {
-	if s.Message == nil {
-		return fmt.Sprintf("Not JSON, %d bytes:\n%s", len(s.Raw), s.Raw)
+func (s PoisonedMessage) text() string { return textOf(s.Message, s.Raw) }
+
+// textOf is a whole message for people.
+func textOf(message json.RawMessage, raw []byte) string {
+	if message == nil {
+		return fmt.Sprintf("Not JSON, %d bytes:\n%s", len(raw), raw)
 	}
 	var b bytes.Buffer
-	_ = json.Indent(&b, s.Message, "", "  ") // it is JSON
+	_ = json.Indent(&b, message, "", "  ") // it is JSON
 	return b.String()
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A Queue is a queue with its numbers. null is an unknown number.
@@ -23,6 +25,9 @@ type Queue struct {
 	Consumers []Consumer `json:"consumers"`
 	Paused    *Pause     `json:"paused"`     // null: it is consumed
 	WaitsFrom *int       `json:"waits_from"` // the level from which its workers leave it out, while they do; null: it is consumed
+
+	Out *float64 `json:"out_per_second"` // messages that have left it in the last minutes: done, poisoned or cancelled
+	P99 *float64 `json:"p99_seconds"`    // running time of its handlers, of the slowest worker
 }
 
 // A Consumer is a version of a program that consumes a queue.
@@ -54,10 +59,11 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 	if err != nil {
 		return err
 	}
-	waits, err := look.Levels(ctx, c.Desk)
+	reports, err := catalog.ReadReports(ctx, c.Store)
 	if err != nil {
 		return err
 	}
+	waits, rates := look.LevelsOf(reports), catalog.Rates(reports, catalog.Window)
 	for q := range paused {
 		if !slices.Contains(names, q) { // it was known when it was paused
 			names = append(names, q)
@@ -73,21 +79,15 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 	}
 	for i, name := range names {
 		st := stats[i]
-		line := Queue{Queue: name, Ready: number(st.Ready), InFlight: number(st.InFlight), Delayed: number(st.Delayed), Poison: poison[name], Routed: look.Routed(c.Desk, name), Consumers: []Consumer{}}
-		for _, d := range c.Known.Consumers(name) {
-			line.Consumers = append(line.Consumers, Consumer{d.Name, d.Version, d.Last})
-		}
+		line := newQueue(c.Desk, name, st, poison[name])
 		var oldest any
 		if st.Oldest >= 0 {
-			seconds := st.Oldest.Seconds()
-			line.Oldest, oldest = &seconds, st.Oldest
+			oldest = st.Oldest
 		}
 		if p, ok := paused[name]; ok {
 			line.Paused = newPause(p)
 		}
-		if from, ok := waits[name]; ok {
-			line.WaitsFrom = &from
-		}
+		line.moves(waits, rates)
 		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, look.ConsumedBy(c.Desk, name)); err != nil {
 			return err
 		}
@@ -103,4 +103,28 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		}
 	}
 	return nil
+}
+
+// newQueue tells the numbers of a queue.
+func newQueue(d *act.Desk, name string, st storage.Stats, poisoned int64) Queue {
+	q := Queue{Queue: name, Ready: number(st.Ready), InFlight: number(st.InFlight), Delayed: number(st.Delayed), Poison: poisoned, Routed: look.Routed(d, name), Consumers: []Consumer{}}
+	for _, x := range d.Known.Consumers(name) {
+		q.Consumers = append(q.Consumers, Consumer{x.Name, x.Version, x.Last})
+	}
+	if st.Oldest >= 0 {
+		seconds := st.Oldest.Seconds()
+		q.Oldest = &seconds
+	}
+	return q
+}
+
+// moves tells of a queue what its workers have published last.
+func (q *Queue) moves(waits map[string]int, rates map[string]catalog.Rate) {
+	if from, ok := waits[q.Queue]; ok {
+		q.WaitsFrom = &from
+	}
+	if r, ok := rates[q.Queue]; ok {
+		seconds := r.P99.Seconds()
+		q.Out, q.P99 = &r.Out, &seconds
+	}
 }

@@ -80,6 +80,9 @@ func spoolActs() []*act.Act {
 		}, func(in *spoolInput) []act.Field {
 			return append(in.fields(), act.Flag(&in.all, "all", "list also those that wait for the store"))
 		}, inSpool(listSpool)),
+		act.New(act.Act{Noun: "spool", Verb: "reports", Role: act.Viewer, Reveals: true, About: "list the spools of which programs have told that they hold messages",
+			More: "A program tells so while the store is there: messages that the store doesn't take, and a file that has failed. While the store is away, look at the file.",
+		}, nil, listSpoolReports),
 		act.New(act.Act{Noun: "spool", Verb: "discard", Role: act.Admin, Why: act.Must, Sure: act.Must, Local: true, About: "delete messages of a spool for good",
 			More: "ENTRY is what spool list shows. All its messages are deleted, and are never sent. A web that runs may have sent them at that moment. It " +
 				"finds out within ten minutes, and its log tells who has discarded them and why.",
@@ -136,6 +139,24 @@ func lookIntoSpool(ctx context.Context, c *act.Call, in *spoolInput) error {
 		text = append(text, fmt.Sprintf("It belongs to program %s for store %s.", st.Program, cmp.Or(st.Store, "unknown")))
 	}
 	return c.Say(Spool{File: in.file, Waiting: st.Waiting, Refused: st.Refused, Bytes: st.Bytes, Oldest: act.Maybe(st.Oldest), Program: st.Program, Store: st.Store}, "%s", strings.Join(text, "\n"))
+}
+
+// listSpoolReports lists what programs have told of their spools.
+func listSpoolReports(ctx context.Context, c *act.Call, _ *act.None) error {
+	all, err := spool.Reports(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	if err := c.Table("No program tells that its spool holds messages.", "PROGRAM", "HOST", "FILE", "WAITING", "OLDEST", "SET ASIDE", "FAULT", "TOLD"); err != nil {
+		return err
+	}
+	for _, r := range all {
+		r.Fault, r.Reason = c.Fault(r.Fault), c.Fault(r.Reason)
+		if err := c.Row(r, r.Program, r.Host, r.File, r.Waiting, r.Oldest, r.Refused, act.Short(cmp.Or(r.Fault, r.Reason)), r.At); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // listSpool lists what was set aside in a spool, or all that is in it.

@@ -139,9 +139,17 @@ func listDocuments(ctx context.Context, c *act.Call, in *documentInput) error {
 	return act.Listing[storage.BlobInfo]{
 		None: "No documents.", Head: []string{"KEY", "BYTES", "CHANGED"}, Name: func(x storage.BlobInfo) string { return x.Key },
 		Row: func(x storage.BlobInfo) (any, []any) {
-			return DocumentKey{in.kind, x.Key, x.Size, x.Modified.UTC()}, []any{x.Key, x.Size, x.Modified}
+			return DocumentKey{in.kind, x.Key, x.Size, x.Modified.UTC()}, []any{in.link(x.Key), x.Size, x.Modified}
 		},
 	}.Tell(c, in.Page, c.Store.Blobs(in.kind).List(ctx, in.Prefix))
+}
+
+// link leads to a document.
+func (in *documentInput) link(key string) act.Link {
+	if in.view {
+		return act.Link{Text: key, Act: "views show", With: map[string]string{"view": in.kind, "key": key}}
+	}
+	return act.Link{Text: key, Act: "values show", With: map[string]string{"kind": in.kind, "key": key}}
 }
 
 // listCollections lists the collections, or the views alone.

@@ -19,8 +19,8 @@ func coordFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 	for x, err := range atMost(mostSeen, ids.List(ctx, desk.Store)) {
 		switch {
 		case errors.Is(err, ids.ErrCorrupt):
-			all = append(all, Finding{Severity: Wrong, Check: "counters", About: x.Name, Text: fmt.Sprintf("counter %s can't be read, so programs get no number from it", x.Name),
-				Fix: fmt.Sprintf("Find the largest number that was ever given out, and repair the counter: %s ids raise %s NUMBER --yes", desk.Command, act.ShellWord(x.Name))})
+			all = append(all, Finding{Severity: Wrong, Check: "counters", About: x.Name, Text: fmt.Sprintf("counter %s can't be read, so programs get no number from it", x.Name)}.
+				mended(desk, "Find the largest number that was ever given out, and repair the counter: %s", act.Hint{Act: "ids raise", Args: []string{x.Name}, Open: "NUMBER --yes"}))
 		case err != nil:
 			return nil, err
 		}
@@ -30,11 +30,11 @@ func coordFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 		case err != nil && g.Name == "":
 			return nil, err
 		case err != nil:
-			all = append(all, Finding{Severity: Wrong, Check: "gates", About: g.Name, Text: fmt.Sprintf("gate %s can't be read, so programs get an error in place of waiting for it", g.Name),
-				Fix: fmt.Sprintf("Close it: %s gates repair %s", desk.Command, act.ShellWord(g.Name))})
+			all = append(all, Finding{Severity: Wrong, Check: "gates", About: g.Name, Text: fmt.Sprintf("gate %s can't be read, so programs get an error in place of waiting for it", g.Name)}.
+				mended(desk, "Close it: %s", act.Hint{Act: "gates repair", Args: []string{g.Name}}))
 		case look.GateIsDue(g.State, time.Now().Add(-clocksApart)):
 			all = append(all, Finding{Severity: Note, Check: "gates", About: g.Name, Text: fmt.Sprintf("gate %s was to open at %s, and no program has looked at it since", g.Name, act.Clock(g.OpensAt)),
-				Fix: "It opens when a program looks at it. Does one run?"})
+				Fix: "It opens when a program looks at it. Does one run?"}.and(act.Hint{Act: "gates open", Args: []string{g.Name}}))
 		}
 	}
 	for x, err := range atMost(mostSeen, lease.List(ctx, desk.Store, look.NotUpdates)) {
@@ -42,8 +42,8 @@ func coordFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 		case err != nil && x.Name == "":
 			return nil, err
 		case err != nil:
-			all = append(all, Finding{Severity: Wrong, Check: "locks", About: x.Name, Text: fmt.Sprintf("lock %s can't be read, so nobody gets it", x.Name),
-				Fix: fmt.Sprintf("Find the largest fence in the documents that it guards, and repair the lock: %s locks raise %s FENCE", desk.Command, act.ShellWord(x.Name))})
+			all = append(all, Finding{Severity: Wrong, Check: "locks", About: x.Name, Text: fmt.Sprintf("lock %s can't be read, so nobody gets it", x.Name)}.
+				mended(desk, "Find the largest fence in the documents that it guards, and repair the lock: %s", act.Hint{Act: "locks raise", Args: []string{x.Name}, Open: "FENCE"}))
 		}
 	}
 	return all, nil

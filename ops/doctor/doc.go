@@ -20,7 +20,8 @@
 //
 // # Laws
 //
-//   - A finding says what to do. If an act helps, the fix has the act as people type it.
+//   - A finding says what to do. If an act helps, the finding has the act, filled in as far as doctor knows. The fix
+//     has the same act as people type it.
 //   - An examination changes nothing, but for two things. The list of locks deletes what candidates that died an hour
 //     ago have left behind. And processes that listen are rung, as a pause rings them, and find no news.
 //   - An examination is bounded: of each capability it looks at so many things at most. If a queue has more keys, or a
@@ -37,6 +38,7 @@
 //
 //	doctor.go       Finding and Examine
 //	look.go         an examination: what was found, and what could be looked at
+//	mend.go         a finding's fix, with its acts
 //	programs.go     what programs have published: kinds without handlers, clocks, old versions
 //	collections.go  names that stand for different things
 //	queues.go       consumers, lag and poison; lanes.go has lanes that nobody looks into

@@ -20,6 +20,8 @@ type Finding struct {
 	About   string `json:"about,omitempty"` // names what else the finding is about
 	Text    string `json:"text"`
 	Fix     string `json:"fix"`
+
+	Acts []act.Hint `json:"acts,omitempty"` // that help, as Fix has them
 }
 
 // Key names what a finding is about: the check with the queue, the program and the thing. Numbers, ages and the

@@ -30,7 +30,7 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 			f.Severity, f.Text = Note, fmt.Sprintf("some processes can't reach the service of guard %s, and others can", s.Name)
 			f.Fix = "The metric millrace_guard_alone is 1 in those that can't: look at their network."
 		}
-		f.Fix += fmt.Sprintf(" If no program has the guard any more: %s guards close %s", desk.Command, act.ShellWord(s.Name))
+		f = f.mended(desk, "%s If no program has the guard any more: %s", f.Fix, act.Hint{Act: "guards close", Args: []string{s.Name}})
 		if !s.Since.IsZero() {
 			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
 		}

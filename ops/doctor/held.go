@@ -17,8 +17,9 @@ import (
 func pauseFindings(ctx context.Context, d *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
 	paused, err := look.Pauses(ctx, d)
 	if errors.Is(err, pause.ErrUnreadable) {
-		return []Finding{{Severity: Wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing",
-			Fix: fmt.Sprintf("Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s queues pause QUEUE… --why TEXT --repair. Or resume all: %s queues resume QUEUE --repair", d.Command, d.Command)}}, nil
+		return []Finding{Finding{Severity: Wrong, Check: "pauses", Text: "the pauses of queues can't be read: workers that run go on with what they knew, and those that start consume nothing"}.
+			mended(d, "Find out who wrote blob queues in container pauses. Then pause the queues that shall be paused: %s. Or resume all: %s",
+				act.Hint{Act: "queues pause", Flags: map[string]string{"repair": "true"}, Open: "QUEUE… --why TEXT"}, act.Hint{Act: "queues resume", Flags: map[string]string{"repair": "true"}, Open: "QUEUE"})}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -29,8 +30,8 @@ func pauseFindings(ctx context.Context, d *act.Desk, names []string, stats []sto
 		if !ok || st.Ready <= 0 {
 			continue
 		}
-		f := Finding{Severity: Note, Check: "pauses", Queue: name, Text: fmt.Sprintf("queue %s is paused %s. %s in it", name, look.PauseText(p), look.Waiting(st.Ready)),
-			Fix: fmt.Sprintf("When the reason is gone: %s queues resume %s", d.Command, act.ShellWord(name))}
+		f := Finding{Severity: Note, Check: "pauses", Queue: name, Text: fmt.Sprintf("queue %s is paused %s. %s in it", name, look.PauseText(p), look.Waiting(st.Ready))}.
+			mended(d, "When the reason is gone: %s", act.Hint{Act: "queues resume", Args: []string{name}})
 		if st.Oldest > lag {
 			f.Severity = Wrong
 		}
@@ -50,8 +51,8 @@ func levelFindings(ctx context.Context, d *act.Desk, names []string, stats []sto
 		if from == 0 || st.Ready <= 0 {
 			continue
 		}
-		f := Finding{Severity: Note, Check: "levels", Queue: name, Text: fmt.Sprintf("queue %s waits for its level: %s. %s in it", name, look.LevelText(from), look.Waiting(st.Ready)),
-			Fix: fmt.Sprintf("When there is time for it, lower the level: %s settings set level=%d. If long queues have raised the level, it falls with them.", d.Command, from-1)}
+		f := Finding{Severity: Note, Check: "levels", Queue: name, Text: fmt.Sprintf("queue %s waits for its level: %s. %s in it", name, look.LevelText(from), look.Waiting(st.Ready))}.
+			mended(d, "When there is time for it, lower the level: %s. If long queues have raised the level, it falls with them.", act.Hint{Act: "settings set", Args: []string{fmt.Sprintf("level=%d", from-1)}})
 		if st.Oldest > lag {
 			f.Severity = Wrong
 		}

@@ -39,16 +39,29 @@ func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err er
 				break
 			}
 		}
-		found := func(ids []string, state, how, fix string) {
-			if n := len(ids); n > 0 {
-				all = append(all, Finding{Severity: Wrong, Check: "processes", About: plan + " " + state, Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(n), how, someOf(ids)), Fix: fix})
-			}
+		found := func(ids []string, state, how string) Finding {
+			return Finding{Severity: Wrong, Check: "processes", About: plan + " " + state, Text: fmt.Sprintf("plan %s: %s%s %s: %s", plan, more, areInstances(len(ids)), how, someOf(ids))}
 		}
-		found(stuck, "stuck", "stuck", fmt.Sprintf("%s processes list --plan %s --stuck shows why. Then retry, skip, rerun or cancel them.", desk.Command, plan))
-		found(late, "overdue", fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue),
-			fmt.Sprintf("Does a worker of the plan run? It looks at them within ten minutes, and %s processes nudge at once.", desk.Command))
+		if len(stuck) > 0 {
+			of := map[string]string{"plan": plan, "stuck": "true"}
+			all = append(all, found(stuck, "stuck", "stuck").mended(desk, "%s shows why. Then retry, skip, rerun or cancel them.", act.Hint{Act: "processes list", Flags: of}).
+				and(act.Hint{Act: "processes retry", Flags: of}))
+		}
+		if len(late) > 0 {
+			all = append(all, found(late, "overdue", fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue)).
+				mended(desk, "Does a worker of the plan run? It looks at them within ten minutes, and %s at once.", nudge(plan, late)))
+		}
 	}
 	return all, nil
+}
+
+// nudge lets an instance look at its deadlines.
+func nudge(plan string, ids []string) act.Hint {
+	h := act.Hint{Act: "processes nudge", Flags: map[string]string{"plan": plan}, Open: "ID"}
+	if len(ids) == 1 {
+		h.Args, h.Open = ids, ""
+	}
+	return h
 }
 
 // mostEntries is how many open instances of a plan doctor looks at. A request reads many.

@@ -43,27 +43,28 @@ func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poison
 		}
 		if st.Oldest > lag && st.Ready > 0 {
 			text := fmt.Sprintf("queue %s: the oldest of %s was sent %s ago", name, act.Count(int(st.Ready), "ready message"), act.Age(st.Oldest))
-			all = append(all, Finding{Severity: Wrong, Check: "lag", Queue: name, Text: text,
-				Fix: lagFix(desk, st)})
+			all = append(all, lagFix(desk, Finding{Severity: Wrong, Check: "lag", Queue: name, Text: text}, st))
 		}
 		if n := poisoned[name]; n > 0 {
-			all = append(all, Finding{Severity: Wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, act.Count(int(n), "message")),
-				Fix: fmt.Sprintf("%s poison list --queue %s shows why. Then edit, retry or discard them.", desk.Command, act.ShellWord(name))})
+			all = append(all, Finding{Severity: Wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, act.Count(int(n), "message"))}.
+				mended(desk, "%s shows why. Then edit, retry or discard them.", act.Hint{Act: "poison list", Flags: map[string]string{"queue": name}}).
+				and(act.Hint{Act: "poison retry", Flags: map[string]string{"queue": name}}).and(act.Hint{Act: "poison discard", Flags: map[string]string{"queue": name}}))
 		}
 	}
 	return all
 }
 
 // lagFix says what to do about messages that wait for long.
-func lagFix(desk *act.Desk, st storage.Stats) string {
-	watch := fmt.Sprintf("%s top shows whether that shrinks. If it does not, look at the workers' logs", desk.Command)
+func lagFix(desk *act.Desk, f Finding, st storage.Stats) Finding {
+	before, after := "", ", or start more workers."
 	switch {
 	case st.InFlight == 0:
-		return "Nothing of it is being handled: does a worker run? " + watch + "."
+		before, after = "Nothing of it is being handled: does a worker run? ", "."
 	case st.InFlight < 0: // the store doesn't tell
-		return "Does a worker run? " + watch + ", or start more workers."
+		before = "Does a worker run? "
 	}
-	return watch + ", or start more workers."
+	return f.mended(desk, "%s%s shows whether that shrinks. If it does not, look at the workers' logs%s", before, act.Hint{Act: "top"}, after).
+		and(act.Hint{Act: "queues peek", Args: []string{f.Queue}})
 }
 
 // lastConsumer names the last program that consumed a queue without a consumer, or whose routes led to it.

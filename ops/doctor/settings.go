@@ -29,8 +29,9 @@ func settingsFindings(ctx context.Context, desk *act.Desk) (all []Finding, err e
 		}
 		now, err := l.Current(ctx)
 		if err != nil {
-			all = append(all, Finding{Severity: Wrong, Check: "settings", About: name, Text: fmt.Sprintf("settings %s can't be read, so nobody can change them: %v", name, err),
-				Fix: fmt.Sprintf("Programs that run go on with what they have. Choose a version by %s settings history --of %s, and write it again: %s settings back --of %s --to VERSION", desk.Command, name, desk.Command, name)})
+			all = append(all, Finding{Severity: Wrong, Check: "settings", About: name, Text: fmt.Sprintf("settings %s can't be read, so nobody can change them: %v", name, err)}.
+				mended(desk, "Programs that run go on with what they have. Choose a version by %s, and write it again: %s",
+					act.Hint{Act: "settings history", Flags: map[string]string{"of": name}}, act.Hint{Act: "settings back", Flags: map[string]string{"of": name}, Open: "--to VERSION"}))
 			continue
 		}
 		nodes, err := l.Nodes(ctx)
@@ -49,8 +50,8 @@ func nodeFindings(desk *act.Desk, name string, now settings.Current, nodes []set
 		silent := time.Since(n.At)
 		switch {
 		case n.Fault != "":
-			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, About: name, Text: fmt.Sprintf("%s runs version %d of settings %s, and %d is in force: %s", n.Name, n.Version, name, now.Version, n.Fault),
-				Fix: fmt.Sprintf("Mend that, or change the settings: %s settings set --of %s. A program that starts so doesn't come up.", desk.Command, name)})
+			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, About: name, Text: fmt.Sprintf("%s runs version %d of settings %s, and %d is in force: %s", n.Name, n.Version, name, now.Version, n.Fault)}.
+				mended(desk, "Mend that, or change the settings: %s. A program that starts so doesn't come up.", act.Hint{Act: "settings set", Flags: map[string]string{"of": name}, Open: "PATH=VALUE"}))
 		case silent > max(3*poll, clocksApart):
 			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, About: name, Text: fmt.Sprintf("%s runs version %d of settings %s, and has not looked at them for %s", n.Name, n.Version, name, act.Age(silent)),
 				Fix: "It has died, or can't reach the store, or its clock is wrong. If it runs, look at its log."})
@@ -66,8 +67,8 @@ func nodeFindings(desk *act.Desk, name string, now settings.Current, nodes []set
 // be able to run.
 func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []settings.Node) (all []Finding) {
 	if r := now.Rollout; r != nil && time.Since(r.At) > standsStill {
-		all = append(all, Finding{Severity: Wrong, Check: "settings", About: "the roll-out of " + name, Text: fmt.Sprintf("the roll-out of version %d of settings %s has stood still for %s, in stage %d of %d: %s", r.Version, name, act.Age(time.Since(r.At)), r.Stage+1, len(r.Stages), cmp.Or(r.Why, "no program drives it")),
-			Fix: fmt.Sprintf("Mend that, or drop it: %s settings back --of %s. Then settings set --now changes all programs at once.", desk.Command, name)})
+		all = append(all, Finding{Severity: Wrong, Check: "settings", About: "the roll-out of " + name, Text: fmt.Sprintf("the roll-out of version %d of settings %s has stood still for %s, in stage %d of %d: %s", r.Version, name, act.Age(time.Since(r.At)), r.Stage+1, len(r.Stages), cmp.Or(r.Why, "no program drives it"))}.
+			mended(desk, "Mend that, or drop it: %s. Then settings set --now changes all programs at once.", act.Hint{Act: "settings back", Flags: map[string]string{"of": name}}))
 	}
 	if len(now.Ended) == 0 || now.Candidate > 0 {
 		return all
@@ -78,8 +79,8 @@ func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []s
 		all = append(all, Finding{Severity: Note, Check: "settings", About: "the last change of " + name, Text: fmt.Sprintf("version %d of settings %s was %s %s: %s", e.Version, name, e.Result, act.Ago(e.At), tuning.Reasons(e)),
 			Fix: fmt.Sprintf("Version %d is in force. Mend that, and set it again; the next change that succeeds ends this note.", now.Version)})
 	case e.Result == settings.Forced && e.Version == now.Version && !slices.ContainsFunc(nodes, runs):
-		all = append(all, Finding{Severity: Note, Check: "settings", About: "the last change of " + name, Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, act.Ago(e.At)),
-			Fix: fmt.Sprintf("A program that can't run it doesn't start, and its log says why. %s settings back --of %s takes it back.", desk.Command, name)})
+		all = append(all, Finding{Severity: Note, Check: "settings", About: "the last change of " + name, Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, act.Ago(e.At))}.
+			mended(desk, "A program that can't run it doesn't start, and its log says why. %s takes it back.", act.Hint{Act: "settings back", Flags: map[string]string{"of": name}}))
 	}
 	return all
 }

@@ -25,8 +25,9 @@ func spoolFindings(ctx context.Context, desk *act.Desk, lag time.Duration) (all 
 				Fix: "The program would refuse commands while the store is away, and what is in the file may be lost. Mend the disk, or stop the program, put the file back, and start it again."})
 		}
 		if r.Refused > 0 {
-			all = append(all, Finding{Severity: Wrong, Check: "spools", Program: r.Program, About: "refused: " + place, Text: fmt.Sprintf("%s in %s can't be sent%s: %s", act.Count(int(r.Refused), "message"), where, seen, r.Reason),
-				Fix: fmt.Sprintf("They stay in that file, and are tried again every ten minutes and at each start. Mend the cause: for a kind without a route, start a version of the program that has one. On that machine %s spool list FILE shows them, and spool discard deletes them.", desk.Command)})
+			all = append(all, Finding{Severity: Wrong, Check: "spools", Program: r.Program, About: "refused: " + place, Text: fmt.Sprintf("%s in %s can't be sent%s: %s", act.Count(int(r.Refused), "message"), where, seen, r.Reason)}.
+				mended(desk, "They stay in that file, and are tried again every ten minutes and at each start. Mend the cause: for a kind without a route, start a version of the program that has one. "+
+					"On that machine %s shows them, and spool discard deletes them.", act.Hint{Act: "spool list", Open: "FILE"}))
 		}
 		if r.Waiting > 0 && time.Since(r.Oldest) > lag {
 			all = append(all, Finding{Severity: Wrong, Check: "spools", Program: r.Program, About: "waiting: " + place, Text: fmt.Sprintf("%s in %s for %s although the store is there%s", look.Waiting(r.Waiting), where, act.Age(time.Since(r.Oldest)), seen),

@@ -43,22 +43,19 @@ func (s *keysWaiting) add(since time.Time, why string) {
 	}
 }
 
-// say is a finding on the keys, or none.
-func (s *keysWaiting) say(all []Finding, severity, queue, about, one, more, fix string) []Finding {
-	if s.n == 0 {
-		return all
-	}
+// say is a finding on the keys.
+func (s *keysWaiting) say(severity, queue, about, one, more string) Finding {
 	what := one
 	if s.n > 1 {
 		what = more
 	}
-	return append(all, Finding{Severity: severity, Check: "turns", Queue: queue, About: about, Text: fmt.Sprintf("%s of queue %s %s: %s", act.Count(s.n, "key"), queue, what, s.why), Fix: fix})
+	return Finding{Severity: severity, Check: "turns", Queue: queue, About: about, Text: fmt.Sprintf("%s of queue %s %s: %s", act.Count(s.n, "key"), queue, what, s.why)}
 }
 
 // turnsOf are the findings of a queue.
 func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) (all []Finding, err error) {
 	var halted, waits, broken keysWaiting
-	seen := 0
+	seen, list := 0, act.Hint{Act: "turns list", Args: []string{queue}}
 	for x, err := range keylock.List(ctx, d.Store, queue, "") {
 		_, why := look.TurnState(x)
 		switch s, now := x.State, time.Now(); {
@@ -74,19 +71,24 @@ func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) 
 			waits.add(s.First.Since, why)
 		}
 		if seen++; seen == mostKeys {
-			all = append(all, Finding{Severity: Note, Check: "turns", Queue: queue, About: "the bound", Text: fmt.Sprintf("queue %s has more than %d keys, and only so many were looked at", queue, mostKeys),
-				Fix: fmt.Sprintf("%s turns list %s looks at all of them.", d.Command, act.ShellWord(queue))})
+			all = append(all, Finding{Severity: Note, Check: "turns", Queue: queue, About: "the bound", Text: fmt.Sprintf("queue %s has more than %d keys, and only so many were looked at", queue, mostKeys)}.mended(d, "%s looks at all of them.", list))
 			break
 		}
 	}
-	name := act.ShellWord(queue)
-	list := fmt.Sprintf("%s turns list %s shows them. ", d.Command, name)
-	release := fmt.Sprintf("%s turns release %s KEY --why TEXT lets the others of a key go past it.", d.Command, name)
-	all = halted.say(all, Wrong, queue, "halted", "is halted, and its messages wait", "are halted, and their messages wait; the first",
-		list+fmt.Sprintf("Put right what is wrong, and send the message back (%s poison retry --queue %s --id ID): when it is done, its key goes on. Or %s", d.Command, name, release))
-	all = waits.say(all, Wrong, queue, "gaps", "waits for a message that does not come", "wait for messages that do not come; the first",
-		list+"While a worker runs, the others go past it after TurnConfig.Patience, or the key is halted. If the message is in the poison queue, send it back. Or "+release)
-	all = broken.say(all, Note, queue, "unreadable", "can't be read, and its messages wait", "can't be read, and their messages wait; one",
-		list+"A worker replaces a row that nobody has changed for 70 seconds. A row of a newer version waits for a worker of that version.")
+	release := act.Hint{Act: "turns release", Args: []string{queue}, Open: "KEY --why TEXT"}
+	if halted.n > 0 {
+		all = append(all, halted.say(Wrong, queue, "halted", "is halted, and its messages wait", "are halted, and their messages wait; the first").
+			mended(d, "%s shows them. Put right what is wrong, and send the message back (%s): when it is done, its key goes on. Or %s lets the others of a key go past it.",
+				list, act.Hint{Act: "poison retry", Flags: map[string]string{"queue": queue}, Open: "--id ID"}, release))
+	}
+	if waits.n > 0 {
+		all = append(all, waits.say(Wrong, queue, "gaps", "waits for a message that does not come", "wait for messages that do not come; the first").
+			mended(d, "%s shows them. While a worker runs, the others go past it after TurnConfig.Patience, or the key is halted. If the message is in the poison queue, send it back. "+
+				"Or %s lets the others of a key go past it.", list, release))
+	}
+	if broken.n > 0 {
+		all = append(all, broken.say(Note, queue, "unreadable", "can't be read, and its messages wait", "can't be read, and their messages wait; one").
+			mended(d, "%s shows them. A worker replaces a row that nobody has changed for 70 seconds. A row of a newer version waits for a worker of that version.", list))
+	}
 	return all, nil
 }

@@ -78,9 +78,16 @@ func (w *Watch) Look(ctx context.Context, d *act.Desk) (*Look, error) {
 		return nil, err
 	}
 	l := &Look{At: time.Now(), Names: names, Stats: stats, Poisoned: poisoned}
+	w.See(ctx, d, l)
+	return l, nil
+}
+
+// See takes a look that the caller has made: its time, names and numbers. It fills in who consumes the queues, and
+// their rates.
+func (w *Watch) See(ctx context.Context, d *act.Desk, l *Look) {
 	w.readReports(ctx, d)
 	w.rate(l)
-	for i, name := range names {
+	for i, name := range l.Names {
 		l.Consumed = append(l.Consumed, look.ConsumedBy(d, name))
 		if change, known := l.growthSince(w.last, i); known {
 			l.Rates[i].Change = &change
@@ -88,7 +95,6 @@ func (w *Watch) Look(ctx context.Context, d *act.Desk) (*Look, error) {
 	}
 	w.remember(l)
 	w.last = l
-	return l, nil
 }
 
 // growthSince returns the growth of a queue per second since a look before, if it is known.

@@ -17,7 +17,7 @@ var completions = []struct {
 	words []string
 	want  []string
 }{
-	{[]string{""}, []string{"audit", "bulk", "completion", "doctor", "gates", "guards", "help", "ids", "leaders", "locks", "messages", "ops", "poison", "processes", "queues", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
+	{[]string{""}, []string{"audit", "bulk", "completion", "doctor", "find", "gates", "guards", "help", "ids", "leaders", "levels", "locks", "messages", "ops", "poison", "processes", "programs", "queues", "rates", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
 	{[]string{"poison", ""}, []string{"discard", "edit", "groups", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "--d"}, []string{"--dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},
@@ -45,7 +45,7 @@ func TestCompleteWords(t *testing.T) {
 		{[]string{"nope", ""}, nil},
 		{[]string{"poison", "nope", ""}, nil},
 		{[]string{"queues", "-store", ""}, nil},
-		{[]string{"queues", ""}, []string{"list", "pause", "peek", "purge", "resume"}},
+		{[]string{"queues", ""}, []string{"list", "pause", "peek", "purge", "resume", "show"}},
 		{[]string{"queues", "list", ""}, nil},
 		{[]string{"queues", "pause", "mails", "m"}, []string{"mails", "months"}},
 		{[]string{"queues", "pause", "mails", "--un"}, []string{"--until"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/audit"
 	"github.com/millrace-go/millrace/worker"
 )
 
@@ -55,10 +56,12 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	acted := jsonLines[audit.Entry](t, result{out: x.want(t, 0, "", "audit", "list", "-json")})[0].ID
 	arguments := map[string]string{
 		"poison show": poisoned, "values list": "accounts", "values show": "accounts ada", "views list": "totals", "views show": "totals ada", "schedules show": "junk",
 		"turns list": worldtest.Accounts, "processes show": "o17 -plan trip", "processes list": "-plan trip", "settings diff": "1 2 -of hall", "top": "-n 2 -every 100ms",
 		"bulk show": aBulkAct, "spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
+		"queues show": worldtest.Accounts, "messages show": worldtest.Accounts + " " + poisoned, "values about": "totals ada", "programs show": "stranger", "find": "ada", "audit show": acted,
 	}
 	for _, a := range new(session).table() {
 		if a.Role != act.Viewer || a.Noun == "ops" { // which serves until a signal

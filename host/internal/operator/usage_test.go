@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/host/internal/boot"
 	"github.com/millrace-go/millrace/host/internal/terminal"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/audit"
 )
 
 // A command line that can't be right, or finds nothing, gets its exit code and an error that says what to do.
@@ -230,8 +231,18 @@ func TestNoStoreIsMade(t *testing.T) {
 		switch a.Name() {
 		case "values show":
 			args = append(args, "capacity", "x")
+		case "values about":
+			args = append(args, "capacity", "x")
 		case "views show":
 			args = append(args, "months", "x")
+		case "views delete":
+			args = append(args, "months", "x", "-why", "x", "-yes")
+		case "programs show", "find":
+			args = append(args, "x")
+		case "messages show":
+			args = append(args, "mails", "x")
+		case "audit show":
+			args = append(args, audit.NewID())
 		case "poison edit":
 			args = append(args, "x", "-data", command1)
 		case "views rebuild":
@@ -246,7 +257,7 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "-all", "-yes")
 		case "queues pause":
 			args = append(args, "mails", "-why", "x")
-		case "queues peek":
+		case "queues peek", "queues show":
 			args = append(args, "mails")
 		case "queues purge":
 			args = append(args, "mails", "-why", "x", "-yes")

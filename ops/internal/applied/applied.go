@@ -24,6 +24,7 @@ import (
 
 const (
 	mostSearched = 1000 // documents of a collection, for a message whose document is not known
+	fewSearched  = 32   // likewise, for somebody who only looks
 	atOnce       = 16   // documents that are read together
 )
 
@@ -32,6 +33,7 @@ type Verdict struct {
 	Applied bool
 	Known   bool // whether that is certain
 	Why     string
+	Key     string // of the document whose record has the message; "" if none is known
 }
 
 func unclear(format string, args ...any) Verdict { return Verdict{Why: fmt.Sprintf(format, args...)} }
@@ -44,6 +46,16 @@ func unclear(format string, args ...any) Verdict { return Verdict{Why: fmt.Sprin
 //   - ReactOnce notes each message.
 //   - Any other reaction leaves nothing.
 func Was(ctx context.Context, desk *act.Desk, entry poison.Entry, e *channel.Envelope) (Verdict, error) {
+	return was(ctx, desk, entry, e, mostSearched)
+}
+
+// Near is Was with few requests: where the document of the message isn't known, a collection with more than some
+// documents isn't searched.
+func Near(ctx context.Context, desk *act.Desk, entry poison.Entry, e *channel.Envelope) (Verdict, error) {
+	return was(ctx, desk, entry, e, fewSearched)
+}
+
+func was(ctx context.Context, desk *act.Desk, entry poison.Entry, e *channel.Envelope, most int) (Verdict, error) {
 	if entry.Reason == handlers.ReasonContentDiffers {
 		return Verdict{Applied: true, Known: true, Why: "another message with this ID and other content was applied"}, nil
 	}
@@ -74,7 +86,7 @@ func Was(ctx context.Context, desk *act.Desk, entry poison.Entry, e *channel.Env
 			return v, err
 		}
 	}
-	return r.everywhere(ctx)
+	return r.everywhere(ctx, most)
 }
 
 // wasNoted asks for the note of ReactOnce.
@@ -111,19 +123,19 @@ func (r *recordSearch) in(ctx context.Context, key string) (Verdict, error) {
 	case err != nil:
 		return Verdict{}, err
 	case applied:
-		return Verdict{Applied: true, Known: true, Why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}, nil
+		return Verdict{Applied: true, Known: true, Key: key, Why: fmt.Sprintf("document %s in %s has it in its record", storage.Quote(key), r.collection)}, nil
 	}
 	return Verdict{Known: true}, nil
 }
 
 // everywhere looks into all documents, if there are not too many.
-func (r *recordSearch) everywhere(ctx context.Context) (Verdict, error) {
+func (r *recordSearch) everywhere(ctx context.Context, most int) (Verdict, error) {
 	var keys []string
 	for info, err := range r.store.Blobs(r.collection).List(ctx, "") {
 		if err != nil {
 			return Verdict{}, err
 		}
-		if keys = append(keys, info.Key); len(keys) > mostSearched {
+		if keys = append(keys, info.Key); len(keys) > most {
 			return unclear("this binary does not know its document in %s, which has too many to search; the program's own binary knows it", r.collection), nil
 		}
 	}

@@ -46,6 +46,11 @@ func Levels(ctx context.Context, d *act.Desk) (map[string]int, error) {
 	if err != nil {
 		return nil, err
 	}
+	return LevelsOf(all), nil
+}
+
+// LevelsOf is Levels by reports that were read.
+func LevelsOf(all []catalog.Report) map[string]int {
 	newest := map[string]catalog.Report{} // by worker
 	for _, p := range all {
 		if before, known := newest[p.ID]; !known || p.Time.After(before.Time) {
@@ -67,7 +72,7 @@ func Levels(ctx context.Context, d *act.Desk) (map[string]int, error) {
 			delete(waits, name)
 		}
 	}
-	return waits, nil
+	return waits
 }
 
 // LevelText tells from which level on a queue waits.

@@ -1,0 +1,258 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace-go/millrace/internal/chart"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
+	"github.com/millrace-go/millrace/ops/doctor"
+	"github.com/millrace-go/millrace/ops/internal/login"
+	"github.com/millrace-go/millrace/storage"
+)
+
+// mostQueues is how many queues the first page shows. The page of queues shows all.
+const mostQueues = 50
+
+// An overviewPage is the first page. Each part of it stands alone: what can't be read takes nothing else away.
+type overviewPage struct {
+	view
+	Findings []mended // the worst first
+	Examined bool     // doctor has looked at everything
+	Wrong    bool     // some finding is
+	Nobody   bool     // no program has published what it does
+	Program  string   // whose command line the page names
+	Queues   section
+	Hidden   int    // queues that aren't shown
+	Oldest   string // what waits longest
+	Rates    section
+	Cost     costs
+}
+
+// A mended finding has the ways to what mends it, or to what shows more of it.
+type mended struct {
+	doctor.Finding
+	Links []link
+}
+
+// overview shows what is wrong, worst first, and the queues.
+func (s *server) overview(w http.ResponseWriter, r *http.Request) {
+	s.bulk.Look()
+	found, err := s.reads.read(r.Context(), "doctor", s.find("doctor", "").Request())
+	if wantsJSON(r) {
+		s.answer(w, found, err)
+		return
+	}
+	p := overviewPage{view: s.view(r, "Overview", ""), Program: s.reads.desk.Command}
+	p.Live = true
+	p.show(found, nil)
+	if err != nil && statusOf(err) != http.StatusNotFound {
+		p.Error = "Not all could be examined: " + err.Error()
+	}
+	p.Examined = p.Error == ""
+	if desk, err := s.reads.current(r.Context()); err == nil {
+		p.Nobody, p.Cost = desk.Known.Nobody(), costsOf(desk.Store.Requests())
+	}
+	if found == nil {
+		found = new(told)
+	}
+	for _, f := range found.Findings() {
+		p.Wrong = p.Wrong || f.Severity == doctor.Wrong
+		p.Findings = append(p.Findings, mended{f, p.mends(r, s, f)})
+	}
+	p.queues(r, s)
+	p.Rates = s.sectionOf(r, "The last 24 hours", s.find("rates", ""), nil)
+	s.write(w, r, http.StatusOK, "overview.html", p)
+}
+
+// mends are the ways to the acts that mend a finding, as far as the person may do them. Without one the way leads to
+// the page that shows more.
+func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all []link) {
+	for _, h := range f.Acts {
+		noun, verb, _ := strings.Cut(h.Act, " ")
+		a := s.find(noun, verb)
+		if a == nil || !login.Of(r).May(a.Role) {
+			continue
+		}
+		with := url.Values(h.With(a))
+		l := link{cmp.Or(verb, noun), a.About, formPath(p.Root, a, with)}
+		if a.Role == act.Viewer {
+			l.Path = readPath(p.Root, s, a, with)
+		}
+		all = append(all, l)
+	}
+	if page := pageOf(f); len(all) == 0 && page != "" {
+		all = append(all, link{"show more", "on the page of " + strings.SplitN(page, "/", 2)[0], p.Root + page})
+	}
+	return all
+}
+
+// formPath is the way to the form of an act, filled in.
+func formPath(root string, a *act.Act, with url.Values) string {
+	path := root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
+	if len(with) > 0 {
+		path += "?" + with.Encode()
+	}
+	return path
+}
+
+// readPath is the way to what an act shows that only reads.
+func readPath(root string, s *server, a *act.Act, with url.Values) string {
+	switch {
+	case a.Noun == "queues" && a.Verb == "peek":
+		return root + "queues/" + url.PathEscape(with.Get("queue"))
+	case a.Verb == "show" && a != s.mainOf(a.Noun):
+		one := map[string]string{}
+		for name, texts := range with {
+			one[name] = texts[0]
+		}
+		return s.href(root, &act.Link{Act: a.Name(), With: one})
+	case a == s.mainOf(a.Noun) || a.Verb == "list":
+		return root + a.Noun + strings.TrimSuffix("?"+with.Encode(), "?")
+	}
+	return formPath(root, a, with)
+}
+
+// pageOf is the page that shows more of a finding; "" for none.
+func pageOf(f doctor.Finding) string {
+	if f.Queue != "" {
+		return "queues/" + url.PathEscape(f.Queue)
+	}
+	switch f.Check {
+	case "catalog", "versions", "clocks", "kinds", "consumers", "listeners":
+		return "programs"
+	case "collections":
+		return "values"
+	case "settings", "schedules", "processes", "gates", "locks", "guards":
+		return f.Check
+	case "counters":
+		return "ids"
+	case "spools":
+		return "spool"
+	}
+	return ""
+}
+
+// queues fills in the queues, with what comes and goes.
+func (p *overviewPage) queues(r *http.Request, s *server) {
+	p.Queues.Name = "Queues"
+	t, err := s.reads.read(r.Context(), "queues list?", s.find("queues", "list").Request())
+	if err != nil {
+		p.Queues.Error = err.Error()
+	}
+	if t == nil || len(t.Blocks) == 0 || len(t.Blocks[0].Rows) == 0 {
+		return
+	}
+	all := queuesOf(t)
+	rates := s.paces.see(r.Context(), s, "", t, all)
+	rows := make([]queueRow, min(len(all), len(t.Blocks[0].Rows)))
+	for i := range rows {
+		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue]}
+	}
+	if oldest := slices.MaxFunc(rows, func(a, b queueRow) int { return cmp.Compare(a.oldest(), b.oldest()) }); oldest.oldest() > 0 {
+		p.Oldest = fmt.Sprintf("The oldest ready message waits in queue %s, for %s.", oldest.Queue.Queue, act.Age(time.Duration(oldest.oldest()*float64(time.Second))))
+	}
+	if p.Hidden = len(rows) - mostQueues; p.Hidden > 0 { // those that matter least
+		slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.weight(), a.weight()) })
+		rows = rows[:mostQueues]
+	}
+	b := &block{Head: []string{"Queue", "Ready", "In flight", "Delayed", "Poison", "Oldest", "In a second", "Out a second", "Consumed by", "State"}}
+	for _, x := range rows {
+		b.Rows = append(b.Rows, x.cells())
+	}
+	p.Queues.Told = &told{Blocks: []*block{b}, Notes: t.Notes, At: t.At}
+}
+
+// queuesOf are the queues that an act has told.
+func queuesOf(t *told) (all []acts.Queue) {
+	for _, x := range t.Objects {
+		if q, ok := x.(acts.Queue); ok {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// A queueRow is a queue on the first page.
+type queueRow struct {
+	acts.Queue
+	told []cell
+	pace pace
+}
+
+func (q queueRow) oldest() float64 {
+	if q.Oldest == nil {
+		return -1
+	}
+	return *q.Oldest
+}
+
+// weight is how much a queue matters to somebody who looks for what is wrong.
+func (q queueRow) weight() int64 {
+	n := q.Poison
+	if q.Ready != nil {
+		n += *q.Ready
+	}
+	return n
+}
+
+func (q queueRow) cells() []cell {
+	state := ""
+	switch {
+	case q.Paused != nil:
+		state = "paused by " + q.Paused.By
+	case q.WaitsFrom != nil:
+		state = fmt.Sprintf("waits from level %d on", *q.WaitsFrom)
+	}
+	row := slices.Clone(q.told)
+	if q.Poison > 0 {
+		row[4].Link = &act.Link{Act: "poison list", With: map[string]string{"queue": q.Queue.Queue}}
+	}
+	row = append(row[:6], append([]cell{rateCell(q.pace.in), rateCell(q.pace.out)}, row[6:]...)...)
+	return append(row, cell{Text: state})
+}
+
+// rateCell is a number a second.
+func rateCell(x *float64) cell {
+	c := cell{Text: act.Unknown, Number: true}
+	if x != nil {
+		c.Text = chart.Number(*x)
+	}
+	return c
+}
+
+// costs are what the process has asked of its store.
+type costs struct {
+	Total, Throttled int64
+	Of               *told
+}
+
+func costsOf(all []storage.Requests) costs {
+	var c costs
+	byClass := map[string]int64{}
+	for _, x := range all {
+		c.Total, c.Throttled = c.Total+x.Count, c.Throttled+x.Throttled
+		byClass[cmp.Or(x.Class, x.Op+" "+x.Kind)] += x.Count
+	}
+	b := &block{Head: []string{"Requests", "What"}}
+	type line struct {
+		what string
+		n    int64
+	}
+	var lines []line
+	for what, n := range byClass {
+		lines = append(lines, line{what, n})
+	}
+	slices.SortFunc(lines, func(a, b line) int { return cmp.Or(cmp.Compare(b.n, a.n), strings.Compare(a.what, b.what)) })
+	for _, x := range lines {
+		b.Rows = append(b.Rows, []cell{newCell(x.n), newCell(x.what)})
+	}
+	c.Of = &told{Blocks: []*block{b}}
+	return c
+}
