@@ -85,6 +85,10 @@ scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty 
 mutants: ## Break one law at a time, some 8 minutes: the tests must catch each
 	$(GO) run ./cmd/internal/mutants
 
+.PHONY: screenshot
+screenshot: ## Take the picture of the operators' pages in the documentation again: docs/ops.png
+	MILLRACE_REQUIRE=chromium MILLRACE_PICTURE=$(CURDIR)/docs/ops.png $(GO) test ./ops -run '^TestPictureOfTheFirstPage$$' -count=1
+
 .PHONY: cover
 cover: ## Run the quick tests and print how much of each package they cover
 	@mkdir -p .cache

@@ -27,6 +27,8 @@
 //     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again.
 //   - A page says how old its numbers are, and what could not be read.
 //   - All links are relative. So a proxy may serve the pages under any path.
+//   - Each page is for everybody: for a phone and for a desk, in light and in dark, without a mouse and without script.
+//   - A browser keeps the style sheet, the script and the icon, whose names change with what they hold, and no page.
 //
 // # Files
 //
@@ -34,4 +36,5 @@
 //	reads.go  the desk of all viewers, and what was read just now
 //	told.go   what an act tells, kept for a page or for JSON
 //	pages.go  the pages; forms.go the acts that change something
+//	look.go   how tables, names and the way around look, and the files that a browser keeps
 package ops

@@ -23,10 +23,11 @@ type formPage struct {
 	view
 	About, More string
 	Fields      []formField
-	ID          string // of the act
-	Sure        bool   // a dry run may be asked for
-	Destroys    bool   // it is shown first, and done after a second click
-	Shown       bool   // what it would do stands above
+	Fewer       []formField // few need them
+	ID          string      // of the act
+	Sure        bool        // a dry run may be asked for
+	Destroys    bool        // it is shown first, and done after a second click
+	Shown       bool        // what it would do stands above
 	Done        bool
 	Reads       bool   // it changes nothing
 	Command     string // the command line that does the same
@@ -35,7 +36,7 @@ type formPage struct {
 // A formField is a field of a form.
 type formField struct {
 	Name, Label, About, Value, Kind string
-	Needed, Many                    bool
+	Needed, Many, Placed, Given     bool
 	Words                           []string
 	Root                            string
 }
@@ -47,14 +48,15 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 			continue
 		}
 		x := formField{Name: f.Name, Label: f.Name, About: strings.ReplaceAll(f.About, "`", ""), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
+		x.Placed, x.Given = f.Place != "", len(values[f.Name]) > 0 && values.Get(f.Name) != ""
 		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && q.Act.Why == act.Must
 		switch f.Kind {
 		case act.KindFlag:
 			x.Kind = "checkbox"
 		case act.KindNumber:
 			x.Kind = "number"
-		case act.KindContent:
-			x.Kind = "content"
+		case act.KindContent: // the text is typed here, and there is no file
+			x.Kind, x.About = "content", strings.TrimSuffix(strings.TrimPrefix(x.About, "the FILE with "), "; - for the standard input")
 		default:
 			x.Kind = "text"
 		}
@@ -118,9 +120,27 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) formOf(r *http.Request, a *act.Act, values url.Values) formPage {
-	p := formPage{view: s.view(r, a.Name(), a.Noun), About: a.About, More: a.More, ID: audit.NewID(), Sure: a.Sure != act.Not, Destroys: a.Sure == act.Must, Reads: a.Role == act.Viewer && !a.Reveals}
-	p.Fields = formFields(a.Request(), values, p.Root)
+	p := formPage{view: s.view(r, titleOf(a), a.Noun), About: a.About, More: a.More, ID: audit.NewID(), Sure: a.Sure != act.Not, Destroys: a.Sure == act.Must, Reads: a.Role == act.Viewer && !a.Reveals}
+	p.Fields, p.Fewer = apart(formFields(a.Request(), values, p.Root))
+	if a.Reveals && values.Get("reveal") == "true" {
+		p.Title = "Reveal the content"
+	}
 	return p
+}
+
+// firstFields is how many fields of a form are always shown.
+const firstFields = 6
+
+// apart takes the last fields of a long form apart, but those that somebody must fill in or has filled in.
+func apart(all []formField) (first, fewer []formField) {
+	for i, f := range all {
+		if i < firstFields || f.Needed || f.Placed || f.Given || f.Name == "why" {
+			first = append(first, f)
+		} else {
+			fewer = append(fewer, f)
+		}
+	}
+	return first, fewer
 }
 
 // do does an act.
@@ -167,6 +187,9 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	p.show(t, err)
 	switch {
 	case err != nil && !errors.Is(err, act.ErrWrong):
+		if statusOf(err) != http.StatusServiceUnavailable { // this act has ended, and what is sent next is another one
+			p.ID = audit.NewID()
+		}
 	case q.DryRun() && a.Role != act.Viewer:
 		p.Shown = true
 	default:

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
@@ -65,14 +64,15 @@ func (p *Pages) Run(ctx context.Context) error {
 
 // A server serves the pages.
 type server struct {
-	base  string
-	bulk  *bulk.Driver
-	reads *reads
-	table []*act.Act
-	pages *template.Template
-	log   *slog.Logger
-	lines seldom.Lines // of log
-	paces paces
+	base   string
+	bulk   *bulk.Driver
+	reads  *reads
+	table  []*act.Act
+	pages  *template.Template
+	served map[string]served // files of the pages
+	log    *slog.Logger
+	lines  seldom.Lines // of log
+	paces  paces
 }
 
 // New returns the pages. Its error says which setting is wrong.
@@ -83,35 +83,27 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Path == "" {
 		cfg.Path = "/ops"
 	}
+	own, err := readServed()
+	if err != nil {
+		return nil, fmt.Errorf("ops: %w", err)
+	}
 	cfg.Login.Logger = cfg.Logger
 	door, err := login.New(cfg.Login)
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
+	door.Dress(own["style.css"].name, own["icon.svg"].name)
 	desk, driver := *cfg.Desk, &bulk.Driver{Channels: cfg.Desk.Channels, Logger: cfg.Logger}
 	desk.Wake = driver.Wake
-	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: &reads{desk: &desk, kept: map[string]*kept{}}}
+	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: &reads{desk: &desk, kept: map[string]*kept{}}, served: own}
 	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return a.Local })
 	if s.pages, err = template.New("").Funcs(s.funcs()).ParseFS(files, "html/*.html"); err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+s.base+"/{$}", s.overview)
-	for name, kind := range map[string]string{"style.css": "text/css; charset=utf-8", "script.js": "text/javascript; charset=utf-8"} {
-		body, err := files.ReadFile("html/" + name)
-		if err == nil && name == "style.css" {
-			var more []byte
-			more, err = processes.Style()
-			body = append(body, more...)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("ops: %w", err)
-		}
-		mux.HandleFunc("GET "+s.base+"/"+name, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Cache-Control", "max-age=300")
-			w.Header().Set("Content-Type", kind)
-			_, _ = w.Write(body) // the client may have gone
-		})
+	for _, f := range s.served {
+		mux.Handle("GET "+s.base+"/"+f.name, f)
 	}
 	mux.HandleFunc("GET "+s.base+"/find", s.search)
 	mux.HandleFunc("GET "+s.base+"/{noun}", s.noun)
@@ -231,7 +223,7 @@ type view struct {
 	Noun  string // whose page it is
 	Root  string // the way to the first page, relative
 	Who   string
-	Nouns []string
+	Nav   navigation
 	At    time.Time
 	Error string // what could not be done or read
 	Told  *told
@@ -242,7 +234,7 @@ type view struct {
 
 func (s *server) view(r *http.Request, title, noun string) view {
 	below := strings.TrimPrefix(r.URL.EscapedPath(), s.base+"/")
-	return view{Title: title, Noun: noun, Root: "./" + strings.Repeat("../", strings.Count(below, "/")), Who: login.Of(r).Name, Nouns: s.nouns(), At: time.Now()}
+	return view{Title: title, Noun: noun, Root: "./" + strings.Repeat("../", strings.Count(below, "/")), Who: login.Of(r).Name, Nav: newNavigation(s.nouns(), noun), At: time.Now()}
 }
 
 // show takes what a read has told, or why it failed.

@@ -49,6 +49,13 @@ func newSite(t testing.TB, s *storage.Store) *site {
 	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "shop", Version: "v1"}); err != nil {
 		t.Fatal(err)
 	}
+	x.serve(t, s)
+	return x
+}
+
+// serve makes the pages of a store, and a token for each role.
+func (x *site) serve(t testing.TB, s *storage.Store) {
+	t.Helper()
 	path, lines := filepath.Join(t.TempDir(), "tokens"), ""
 	for name, role := range map[string]act.Role{"viewer": act.Viewer, "operator": act.Operator, "admin": act.Admin} {
 		token, line, err := login.NewToken(name, name)
@@ -67,7 +74,6 @@ func newSite(t testing.TB, s *storage.Store) *site {
 	if x.handler, err = ops.New(ops.Config{Desk: desk, Login: ops.Login{Tokens: path}}); err != nil {
 		t.Fatal(err)
 	}
-	return x
 }
 
 // An ask is a request to a site.

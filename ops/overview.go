@@ -81,25 +81,16 @@ func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all 
 			continue
 		}
 		with := url.Values(h.With(a))
-		l := link{cmp.Or(verb, noun), a.About, formPath(p.Root, a, with)}
+		l := linkTo(a, p.Root, with.Encode())
 		if a.Role == act.Viewer {
 			l.Path = readPath(p.Root, s, a, with)
 		}
 		all = append(all, l)
 	}
 	if page := pageOf(f); len(all) == 0 && page != "" {
-		all = append(all, link{"show more", "on the page of " + strings.SplitN(page, "/", 2)[0], p.Root + page})
+		all = append(all, link{Name: "show more", About: "on the page of " + strings.SplitN(page, "/", 2)[0], Path: p.Root + page})
 	}
 	return all
-}
-
-// formPath is the way to the form of an act, filled in.
-func formPath(root string, a *act.Act, with url.Values) string {
-	path := root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
-	if len(with) > 0 {
-		path += "?" + with.Encode()
-	}
-	return path
 }
 
 // readPath is the way to what an act shows that only reads.
@@ -116,7 +107,7 @@ func readPath(root string, s *server, a *act.Act, with url.Values) string {
 	case a == s.mainOf(a.Noun) || a.Verb == "list":
 		return root + a.Noun + strings.TrimSuffix("?"+with.Encode(), "?")
 	}
-	return formPath(root, a, with)
+	return linkTo(a, root, with.Encode()).Path
 }
 
 // pageOf is the page that shows more of a finding; "" for none.

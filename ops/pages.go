@@ -30,7 +30,10 @@ type listPage struct {
 }
 
 // A link is an act that a page offers.
-type link struct{ Name, About, Path string }
+type link struct {
+	Name, About, Path string
+	Destroys          bool
+}
 
 // A thingPage is all of one thing.
 type thingPage struct {
@@ -38,7 +41,8 @@ type thingPage struct {
 	Thing string
 	Acts  []link
 	More  []section     // what else is known of it
-	Drawn template.HTML // a picture of it in place of what was told
+	Drawn template.HTML // its heading and how it stands, in place of what was told
+	Steps template.HTML // a picture of it
 }
 
 // A section is what another act tells of a thing.
@@ -130,7 +134,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, x := range s.of(noun) {
 		if x != a && login.Of(r).May(x.Role) {
-			p.Acts = append(p.Acts, link{cmp.Or(x.Verb, x.Noun), x.About, p.Root + "do/" + strings.ReplaceAll(x.Name(), " ", "/")})
+			p.Acts = append(p.Acts, linkTo(x, p.Root, ""))
 		}
 	}
 	s.write(w, r, status, "list.html", p)
@@ -190,7 +194,9 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root string) (all []link) {
 	offer := func(x *act.Act, name, about string, with url.Values) {
 		if place(x.Request(), names, with) == nil {
-			all = append(all, link{name, about, root + "do/" + strings.ReplaceAll(x.Name(), " ", "/") + "?" + with.Encode()})
+			l := linkTo(x, root, with.Encode())
+			l.Name, l.About = cmp.Or(name, l.Name), cmp.Or(about, l.About)
+			all = append(all, l)
 		}
 	}
 	if shown.Reveals && login.Of(r).May(act.Operator) {
@@ -208,7 +214,7 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 				with[name] = texts
 			}
 		}
-		offer(x, cmp.Or(x.Verb, x.Noun), x.About, with)
+		offer(x, "", "", with)
 	}
 	return all
 }
@@ -295,7 +301,7 @@ func (p *thingPage) draw(command string, err error) error {
 	}
 	for _, x := range p.Told.Objects {
 		if stream, ok := x.(*process.Stream); ok {
-			if p.Drawn, err = processes.HTML(stream, p.At, command, func(id string) string {
+			if p.Drawn, p.Steps, err = processes.HTML(stream, p.At, command, func(id string) string {
 				return p.Root + "processes/" + url.PathEscape(id) + "?plan=" + url.QueryEscape(stream.Plan)
 			}); err != nil {
 				return err
@@ -336,12 +342,10 @@ func (s *server) funcs() template.FuncMap {
 			}
 			return c
 		},
-		"title": func(s string) string {
-			if s == "" {
-				return ""
-			}
-			return strings.ToUpper(s[:1]) + s[1:]
-		},
+		"title":   title,
+		"heading": heading,
+		"look":    newLook,
+		"file":    func(name string) string { return s.served[name].name },
 	}
 }
 

@@ -25,10 +25,10 @@ nodejs() { command -v npm >/dev/null && [ "$(node -p 'parseInt(process.versions.
 
 # npm is slow even if there is nothing to do. So the lock file of the last installation is kept beside the packages.
 installed=node_modules/.installed-lock.json
-azurite() { nodejs && cmp -s scripts/azurite/package-lock.json scripts/azurite/$installed; }
-fetch_azurite() (
-	say "installing Azurite"
-	cd scripts/azurite && npm ci </dev/null >&2 && cp package-lock.json $installed
+package() { nodejs && cmp -s "scripts/$1/package-lock.json" "scripts/$1/$installed"; }
+fetch_package() (
+	say "installing $1 by npm"
+	cd "scripts/$1" && npm ci </dev/null >&2 && cp package-lock.json $installed
 )
 
 updated=
@@ -81,13 +81,20 @@ if ! browser && ! { install chromium && browser; }; then
 	say "no Chromium: the tests of the pages in a real browser are SKIPPED"
 	echo chromium
 fi
-if ! azurite; then
-	absent=$(command -v node >/dev/null || echo nodejs; command -v npm >/dev/null || echo npm)
-	if [ -n "$absent" ]; then
-		install $absent || true
-	fi
-	if ! nodejs || ! fetch_azurite; then
-		say "no Azurite, which needs npm, Node.js 18 and npm's registry: the tests of Azure Storage are SKIPPED"
-		echo azurite
-	fi
+packages() {
+	local name why
+	while read -r name why; do
+		if ! package "$name" && ! { nodejs && fetch_package "$name"; }; then
+			say "no $name, which needs npm, Node.js 18 and npm's registry: $why"
+			echo "$name"
+		fi
+	done
+}
+absent=$(command -v node >/dev/null || echo nodejs; command -v npm >/dev/null || echo npm)
+if [ -n "$absent" ]; then
+	install $absent || true
 fi
+packages <<'END'
+azurite the tests of Azure Storage are SKIPPED
+axe the tests of who can use the operators' pages are SKIPPED
+END

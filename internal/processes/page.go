@@ -17,14 +17,19 @@ var showPage = template.Must(template.ParseFS(files, "templates/show.html"))
 // mostRows bounds the steps of a page.
 const mostRows = 1000
 
-// HTML is an instance as a part of a page: its steps as a tree with a timeline. The styles are those of [Style]. whole
-// is the way to the instance that a part belongs to, given its ID.
-func HTML(s *process.Stream, now time.Time, command string, whole func(id string) string) (template.HTML, error) {
-	var b bytes.Buffer
-	if err := showPage.ExecuteTemplate(&b, "instance", newDetail(s, now, command, whole)); err != nil {
-		return "", err
+// HTML is an instance as two parts of a page: head says which one it is and how it stands, and steps are its steps as a
+// tree with a timeline. The styles are those of [Style]. whole is the way to the instance that a part belongs to, given
+// its ID.
+func HTML(s *process.Stream, now time.Time, command string, whole func(id string) string) (head, steps template.HTML, err error) {
+	about := newDetail(s, now, command, whole)
+	for name, part := range map[string]*template.HTML{"head": &head, "steps": &steps} {
+		var b bytes.Buffer
+		if err := showPage.ExecuteTemplate(&b, name, about); err != nil {
+			return "", "", err
+		}
+		*part = template.HTML(b.String()) // a template of this package has made it
 	}
-	return template.HTML(b.String()), nil // a template of this package has made it
+	return head, steps, nil
 }
 
 // Style is the style sheet of HTML. It uses the colours of the page that it stands in.

@@ -88,11 +88,11 @@ func (s *site) get(id string) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	part, err := processes.HTML(stream, time.Now(), "trips", func(id string) string { return "?whole=" + id })
+	head, steps, err := processes.HTML(stream, time.Now(), "trips", func(id string) string { return "?whole=" + id })
 	if err != nil {
 		s.Fatal(err)
 	}
-	body := string(part)
+	body := string(head + steps)
 	if strings.Contains(body, "<script") || strings.Contains(body, "style=") || strings.Contains(body, "s3cret") {
 		s.Errorf("%s: got a script, a style or the secret in\n%s", id, body)
 	}
@@ -124,7 +124,7 @@ func TestShow(t *testing.T) {
 		}
 		s.pass(40 * time.Second)
 		page := s.get("t1")
-		s.has("the page", page, `<span class="status on">inprocess</span>`, "<p class=\"about\">Version 1</p>", "40s ago.",
+		s.has("the page", page, `<span class="status on">inprocess</span>`, "<p class=\"about\">Version 1 · Started ", "40s ago.",
 			`<p>Stuck, until somebody acts:</p> <div class="stuck"><p><strong>walk</strong> <span class="id">02.00001/01</span>: panic: &lt;script&gt;`,
 			`<code>trips processes retry t1 02.00001/01 --plan trip</code>`, `<code>trips processes skip t1 02.00001/01 --plan trip</code>`, `<code>trips processes cancel t1 --plan trip</code>`,
 			`<th scope="row" class="step d0"><span class="title"><span class="name">book</span> <span class="id">01</span></span><span class="remark">after 1 failed attempt: retry after 10s: &lt;script&gt;`,

@@ -152,7 +152,8 @@ func tellEntries(c *act.Call, entries []poisoned.Entry, object func(poisoned.Ent
 		return err
 	}
 	for _, e := range entries {
-		if err := c.Row(object(e), e.Queue, e.Name(), string(e.Kind), act.Short(e.Reason), e.Attempts, e.Last); err != nil {
+		id := act.Link{Text: e.Name(), Act: "poison show", With: map[string]string{"id": e.Name()}}
+		if err := c.Row(object(e), e.Queue, id, string(e.Kind), act.Short(e.Reason), e.Attempts, e.Last); err != nil {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 10_000)
 	if err := r.ParseForm(); err != nil {
-		d.page(w, http.StatusBadRequest, "This form can't be read.")
+		d.page(w, r, base, http.StatusBadRequest, "This form can't be read.")
 		return
 	}
 	now := time.Now()
@@ -69,12 +69,12 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		if !d.newLink(now) {
 			text = "A link was made just now. Look where the program logs."
 		}
-		d.page(w, http.StatusOK, text)
+		d.page(w, r, base, http.StatusOK, text)
 		return
 	}
 	from := d.from(r)
 	if !d.tries.may(from, now) {
-		d.wait(w)
+		d.wait(w, r, base)
 		return
 	}
 	t := ticket{Until: now.Add(cookieFor)}
@@ -100,7 +100,7 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 	}
 	value, err := d.signer.value(t)
 	if err != nil {
-		d.page(w, http.StatusInternalServerError, "You can't be logged in.")
+		d.page(w, r, base, http.StatusInternalServerError, "You can't be logged in.")
 		return
 	}
 	http.SetCookie(w, cookie(r, base+"/", value))
@@ -114,44 +114,58 @@ type page struct {
 	Token, Link, Once bool
 	Code              string
 	Failed            bool
-	To                string // where the form goes
+	Root              string // the way to the base, relative
+	Style, Icon       string
 }
 
 var enterPage = template.Must(template.New("enter").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
-<title>Millrace</title>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Log in · Millrace</title>
+{{with .Icon}}<link rel="icon" href="{{$.Root}}{{.}}">{{end}}
+{{with .Style}}<link rel="stylesheet" href="{{$.Root}}{{.}}">{{end}}
+</head>
+<body class="door">
 <main>
 <h1>Millrace</h1>
 {{with .Text}}<p>{{.}}</p>{{end}}
-{{if .Failed}}<p role="alert">This doesn't let you in.</p>{{end}}
-{{if .Token}}<form method="post" action="{{.To}}"><p><label>Your token <input type="password" name="token" autocomplete="current-password" required autofocus></label> <button>Log in</button></p>
-<p>The command <code>ops token</code> makes one.</p></form>{{end}}
-{{if .Once}}<form method="post" action="{{.To}}"><input type="hidden" name="once" value="{{.Code}}"><p><button autofocus>Come in</button></p></form>{{end}}
-{{if .Link}}<form method="post" action="{{.To}}"><p>Open the link that the program has logged, or let it log a new one: it works once. <button name="another" value="yes">Log a new link</button></p></form>{{end}}
-</main></html>
+{{if .Failed}}<p class="error" role="alert">This doesn't let you in.</p>{{end}}
+{{if .Token}}<form method="post" action="{{.Root}}login"><input type="text" name="name" value="Millrace" autocomplete="username" hidden><p class="field"><label for="token">Your token</label>
+<input type="password" id="token" name="token" autocomplete="current-password" required autofocus aria-describedby="about"><small id="about">The command <code>ops token</code> makes one.</small></p>
+<p class="buttons"><button>Log in</button></p></form>{{end}}
+{{if .Once}}<p>The link lets you in once, in this browser.</p><form method="post" action="{{.Root}}login"><input type="hidden" name="once" value="{{.Code}}"><p class="buttons"><button autofocus>Come in</button></p></form>{{end}}
+{{if .Link}}<p>Open the link that the program has logged, or let it log a new one. A link works once.</p><form method="post" action="{{.Root}}login"><p class="buttons"><button class="quiet" name="another" value="yes">Log a new link</button></p></form>{{end}}
+{{if not (or .Token .Once .Link)}}<p><a href="{{.Root}}">To the pages</a></p>{{end}}
+</main>
+</body>
+</html>
 `))
 
 // ask shows the ways in. code is that of a link.
 func (d *Door) ask(w http.ResponseWriter, r *http.Request, base string, status int, code string) {
 	d.write(w, status, page{
 		Token: d.tokens != nil, Once: code != "" && d.tokens == nil, Link: code == "" && d.tokens == nil && d.cfg.Link != nil && d.cfg.Header == "",
-		Code: code, Failed: status == http.StatusForbidden, To: loginFrom(r, base),
+		Code: code, Failed: status == http.StatusForbidden, Root: root(r, base),
 		Text: map[bool]string{true: "Come in through the proxy that knows you."}[d.cfg.Header != "" && d.tokens == nil],
 	})
 }
 
-// loginFrom is the path of the login, seen from the page that was asked for: the proxy before may serve all under
-// another path.
-func loginFrom(r *http.Request, base string) string {
-	below := strings.TrimPrefix(r.URL.Path, base+"/")
-	return "./" + strings.Repeat("../", strings.Count(below, "/")) + "login"
+// root is the way to the base, seen from the page that was asked for: the proxy before may serve all under another
+// path.
+func root(r *http.Request, base string) string {
+	below := strings.TrimPrefix(r.URL.EscapedPath(), base+"/")
+	return "./" + strings.Repeat("../", strings.Count(below, "/"))
 }
 
-func (d *Door) page(w http.ResponseWriter, status int, text string) {
-	d.write(w, status, page{Text: text})
+func (d *Door) page(w http.ResponseWriter, r *http.Request, base string, status int, text string) {
+	d.write(w, status, page{Text: text, Root: root(r, base)})
 }
 
 func (d *Door) write(w http.ResponseWriter, status int, p page) {
+	p.Style, p.Icon = d.style, d.icon
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_ = enterPage.Execute(w, p) // the client may have gone

@@ -55,6 +55,8 @@ type Door struct {
 	links  links
 	tries  *tries
 	guard  *http.CrossOriginProtection
+
+	style, icon string // files below the base; "" for none
 }
 
 // New makes a door. Its error says which setting is wrong.
@@ -83,6 +85,10 @@ func New(cfg Config) (*Door, error) {
 	return d, nil
 }
 
+// Dress gives the door's own pages a style sheet and an icon: files below the base, which everybody may have. Dress is
+// called before Guard.
+func (d *Door) Dress(style, icon string) { d.style, d.icon = style, icon }
+
 // refused is an answer for somebody who doesn't come in.
 type refused struct {
 	status int
@@ -95,21 +101,26 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+base+"/login", func(w http.ResponseWriter, r *http.Request) { d.enter(w, r, base) })
 	mux.HandleFunc("POST "+base+"/login", func(w http.ResponseWriter, r *http.Request) { d.enter(w, r, base) })
+	for _, open := range []string{d.style, d.icon} {
+		if open != "" {
+			mux.Handle("GET "+base+"/"+open, next)
+		}
+	}
 	mux.HandleFunc("POST "+base+"/logout", func(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, cookie(r, base+"/", ""))
-		d.page(w, http.StatusOK, "You are logged out.")
+		d.page(w, r, base, http.StatusOK, "You are logged out.")
 	})
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
 		person, ok, err := d.who(r)
 		switch {
 		case errors.Is(err, errTries):
-			d.wait(w)
+			d.wait(w, r, base)
 		case err != nil:
 			d.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "nobody can log in to the pages of operators", slog.Any("error", err))
-			d.page(w, http.StatusServiceUnavailable, "Nobody can log in now; the log says why.")
+			d.page(w, r, base, http.StatusServiceUnavailable, "Nobody can log in now; the log says why.")
 		case !ok && r.Header.Get("Authorization") != "":
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			d.page(w, http.StatusUnauthorized, "This token is not known.")
+			d.page(w, r, base, http.StatusUnauthorized, "This token is not known.")
 		case !ok:
 			d.ask(w, r, base, http.StatusUnauthorized, "")
 		default:
@@ -120,7 +131,7 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
 		if no := d.refuse(r); no != nil {
-			d.page(w, no.status, no.text)
+			d.page(w, r, base, no.status, no.text)
 			return
 		}
 		guarded.ServeHTTP(w, r)

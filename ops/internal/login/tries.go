@@ -66,7 +66,7 @@ func network(from string) string {
 }
 
 // wait answers an address that has tried too often.
-func (d *Door) wait(w http.ResponseWriter) {
+func (d *Door) wait(w http.ResponseWriter, r *http.Request, base string) {
 	w.Header().Set("Retry-After", "6")
-	d.page(w, http.StatusTooManyRequests, "Too many attempts from your address have failed. Try again in a minute.")
+	d.page(w, r, base, http.StatusTooManyRequests, "Too many attempts from your address have failed. Try again in a minute.")
 }

@@ -1,0 +1,301 @@
+package ops_test
+
+import (
+	"bytes"
+	"fmt"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/millrace-go/millrace/internal/browsertest"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/acts"
+)
+
+// open serves the pages over HTTP, under a path that a proxy has put before the program's, and opens a tab whose person
+// has a role. The address ends with the slash of the first page.
+func (x *site) open(t *testing.T, role act.Role, prefix string) (tab *browsertest.Tab, address string) {
+	t.Helper()
+	tab = browsertest.New(t)
+	srv := httptest.NewServer(http.StripPrefix(prefix, x.handler))
+	t.Cleanup(srv.Close)
+	tab.Token(x.tokens[role])
+	return tab, srv.URL + prefix + "/ops/"
+}
+
+// pages are the addresses of a page of each sort, of each noun and of each act.
+func (x *site) pages() (all []string) {
+	id := x.Poisoned("mails")[0].ID
+	all = []string{"", "queues/accounts", "queues/invoices", "queues/nope", "poison/" + id, "values/accounts", "values/accounts/customer-01", "views/totals/customer-01",
+		"processes/order-1041?plan=fulfil", "processes/order-1043?plan=fulfil", "processes?status=stuck", "schedules/reminders", "locks/stocktaking", "nowhere", "poison/nope",
+		"do/poison/show?reveal=true&id=" + id, "do/queues/purge?queue=accounts", "login", "login?once=x"}
+	var nouns []string
+	for _, a := range acts.All() {
+		if a.Local {
+			continue
+		}
+		if !slices.Contains(nouns, a.Noun) {
+			nouns = append(nouns, a.Noun)
+		}
+		all = append(all, "do/"+strings.ReplaceAll(a.Name(), " ", "/"))
+	}
+	return append(all, nouns...)
+}
+
+// Law: each page fits a phone and a desk, in light and in dark, and needs nothing that its policy forbids. It has one
+// heading, and axe-core finds nothing serious.
+func TestLawEachPageIsForEverybody(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	tab, address := x.open(t, act.Admin, "")
+	for i, page := range x.pages() {
+		tab.Screen(1280, false)
+		tab.Do(browsertest.Open(address + page))
+		for _, dark := range []bool{false, true} {
+			for _, width := range []int64{1280, 390} {
+				tab.Screen(width, dark)
+				name := fmt.Sprintf("page %q, %d pixels, dark %v", page, width, dark)
+				tab.Fits(name)
+				tab.Shoot(fmt.Sprintf("ops-%02d-%s-%d-%v", i, regexp.MustCompile(`\W+`).ReplaceAllString(page, "-"), width, dark))
+			}
+			if dark { // the other rules don't ask for colours
+				tab.Axe(page, "color-contrast")
+			} else {
+				tab.Axe(page)
+			}
+		}
+		tab.Check(page)
+	}
+}
+
+// Law: a browser may keep the style sheet, the script and the icon for good, and nothing else. Their names change with
+// what they hold.
+func TestLawOnlyFilesAreKept(t *testing.T) {
+	t.Parallel()
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	_, body := x.ask(t, ask{role: act.Viewer})
+	kept := regexp.MustCompile(`"\./((?:style|script|icon)\.[0-9a-f]{12}\.(?:css|js|svg))"`).FindAllStringSubmatch(body, -1)
+	if len(kept) != 3 {
+		t.Fatalf("got %q in\n%s", kept, body)
+	}
+	paths := []string{"", "queues", "nowhere", "login", "do/queues/pause", "style.css"}
+	for _, m := range kept {
+		paths = append(paths, m[1])
+	}
+	for i, path := range paths {
+		for _, role := range []act.Role{0, act.Viewer} {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/ops/"+path, nil)
+			r.Host = "localhost"
+			if role != 0 {
+				r.Header.Set("Authorization", "Bearer "+x.tokens[role])
+			}
+			w := httptest.NewRecorder()
+			x.handler.ServeHTTP(w, r)
+			file := i >= len(paths)-len(kept)
+			if cache := w.Header().Get("Cache-Control"); strings.Contains(cache, "immutable") != (file && w.Code == http.StatusOK) || !file && cache != "no-store" {
+				t.Errorf("%s: got %d, %q", path, w.Code, cache)
+			}
+			if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") {
+				t.Errorf("%s: got the policy %q", path, policy)
+			}
+			if file && strings.HasPrefix(path, "script") != (role == 0 && w.Code == http.StatusUnauthorized) && role == 0 {
+				t.Errorf("%s without a login: got %d", path, w.Code)
+			}
+		}
+	}
+}
+
+// submit clicks the button of a form that has a text.
+func submit(text string) browsertest.Action {
+	return chromedp.Click(chromedp.Search(fmt.Sprintf("//button[starts-with(normalize-space(.), %q)]", text)))
+}
+
+// follow clicks the link that has a text.
+func follow(text string) browsertest.Action {
+	return chromedp.Click(chromedp.Search(fmt.Sprintf("//main//a[normalize-space(.)=%q]", text)))
+}
+
+// Each of the main flows is done by clicks alone, under any path of a proxy, and each is in the audit log.
+func TestBrowserFlows(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	tab, address := x.open(t, act.Admin, "/a/b")
+	done := browsertest.Visible("p.good[role=status]")
+	left := func(want int) {
+		t.Helper()
+		worldtest.Want(t, "poison mails", len(x.Poisoned("mails")), want)
+	}
+
+	tab.Do(browsertest.Open(address), chromedp.Click(chromedp.Search(`//nav//a[.="Poison"]`)), browsertest.Visible("table"))
+	first := tab.Text("tbody a")
+	tab.Do(browsertest.Click("tbody a"), browsertest.Visible(".tools"), follow("Retry"), submit("Retry poison"), done)
+	left(poisonedMails - 1)
+	if !slices.ContainsFunc(pending(t, x, "mails"), func(id string) bool { return id == first }) {
+		t.Errorf("message %s is not back in its queue", first)
+	}
+
+	tab.Do(browsertest.Open(address+"poison"), browsertest.Click("tbody a"), browsertest.Visible(".tools"), follow("Edit"),
+		browsertest.Type("#f-data", `{"id": "m-06", "to": "bob@example.org", "text": "In short: thanks."}`), submit("Edit poison"), browsertest.Visible("p.error"))
+	tab.Check("the refusal of an edit")
+	tab.Axe("the refusal of an edit")
+	left(poisonedMails - 1)
+	tab.Do(browsertest.Click("#f-again"), submit("Edit poison"), done) // a reaction leaves no record
+	left(poisonedMails - 2)
+
+	tab.Do(browsertest.Open(address+"processes"), follow("order-1041"), browsertest.Visible(".tools"), follow("Cancel"),
+		browsertest.Type("#f-why", "found it cheaper"), submit("Cancel processes"), done)
+
+	tab.Do(browsertest.Open(address+"queues"), follow("accounts"), browsertest.Visible(".tools"), follow("Pause"),
+		browsertest.Type("#f-for", "30m"), browsertest.Type("#f-why", "no budget"), submit("Pause queues"), done)
+	if said := tab.Text("main"); !strings.Contains(said, `Queue "accounts" is paused`) || !strings.Contains(said, "--for 30m") {
+		t.Errorf("got %q", said)
+	}
+
+	tab.Do(browsertest.Open(address+"queues"), follow("accounts"), browsertest.Visible(".tools"), follow("Purge"),
+		browsertest.Type("#f-why", "a test"), submit("Show what it would do"), browsertest.Visible(".preview"))
+	tab.Check("the preview of a purge")
+	tab.Axe("the preview of a purge")
+	tab.Shoot("flow-preview")
+	worldtest.Want(t, "messages before the second click", worldtest.Queued(t, x.Store, "accounts"), 24)
+	tab.Do(submit("Purge queues: this can't be taken back"), done)
+	worldtest.Want(t, "messages after it", worldtest.Queued(t, x.Store, "accounts"), 0)
+	tab.Shoot("flow-purged")
+
+	tab.Do(browsertest.Open(address+"do/poison/retry?queue=mails"), browsertest.Click("#f-all"), submit("Show what it would do"), browsertest.Visible(".preview"))
+	tab.Shoot("flow-retry")
+	left(poisonedMails - 2)
+	tab.Do(submit("Retry poison"), done)
+	worldtest.Eventually(t, func() error { // it is done behind the pages
+		if n := len(x.Poisoned("mails")); n > 0 {
+			return fmt.Errorf("%d mails are poison", n)
+		}
+		return nil
+	})
+
+	tab.Do(browsertest.Open(address + "audit"))
+	said := tab.Text("table")
+	for _, name := range []string{"poison retry", "poison edit", "processes cancel", "queues pause", "queues purge"} {
+		if !strings.Contains(said, name) {
+			t.Errorf("the audit log has no %s: %s", name, said)
+		}
+	}
+	for _, complaint := range tab.Complaints() {
+		t.Errorf("the browser complains: %s", complaint)
+	}
+}
+
+// pending are the IDs of the messages that wait in a queue.
+func pending(t *testing.T, x *site, queue string) (all []string) {
+	t.Helper()
+	body := x.want(t, 200, ask{path: "do/queues/peek?" + url.Values{"queue": {queue}}.Encode(), role: act.Viewer, header: program})
+	for _, m := range regexp.MustCompile(`"id":"([^"]+)"`).FindAllStringSubmatch(body, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// A person who has a keyboard alone pauses a queue. The focus is always seen.
+func TestBrowserByKeys(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	tab, address := x.open(t, act.Admin, "")
+	// to presses the tab key until what is wanted has the focus.
+	to := func(want string) {
+		t.Helper()
+		for range 80 {
+			tab.Do(browsertest.Press(kb.Tab))
+			if browsertest.Eval[string](tab, `getComputedStyle(document.activeElement).outlineStyle`) == "none" {
+				t.Errorf("nothing shows that %s has the focus", browsertest.Eval[string](tab, `document.activeElement.outerHTML.slice(0, 200)`))
+			}
+			if browsertest.Eval[bool](tab, fmt.Sprintf(`document.activeElement.matches(%q) || document.activeElement.textContent.trim() == %q`, selector(want), want)) {
+				return
+			}
+		}
+		t.Fatalf("no key leads to %q", want)
+	}
+	tab.Do(browsertest.Open(address))
+	to("Skip to the content")
+	tab.Do(browsertest.Press(kb.Enter))
+	to("accounts")
+	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible(".tools"))
+	to("Pause")
+	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible("form.act"))
+	to("#f-why")
+	tab.Do(browsertest.Press("no budget"))
+	to("Pause queues")
+	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible("p.good[role=status]"))
+	x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, "no budget")
+	to("More")
+	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible(".menu section"))
+	to("Locks")
+	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible(`nav a[href$="locks"][aria-current]`))
+}
+
+// selector is what matches an element; a text that is no selector matches nothing.
+func selector(want string) string {
+	if strings.HasPrefix(want, "#") {
+		return want
+	}
+	return "#none"
+}
+
+// A page that is fetched again keeps what has the focus, how far it was scrolled, and what was opened.
+func TestBrowserKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	tab, address := x.open(t, act.Viewer, "")
+	tab.Screen(390, false)
+	tab.Do(browsertest.Open(address + "queues/accounts"))
+	browsertest.Eval[bool](tab, `document.querySelector(".wide").scrollLeft = 40, window.scrollTo(0, 60), document.activeElement.blur(), window.old = document.querySelector(".now"), true`)
+	tab.Do(browsertest.Until(`document.querySelector(".now") !== window.old`))
+	if at := browsertest.Eval[[]float64](tab, `[document.querySelector(".wide").scrollLeft, window.scrollY]`); at[0] != 40 || at[1] != 60 {
+		t.Errorf("got %v, want the place where the page was", at)
+	}
+	tab.Do(chromedp.Focus(chromedp.CSS("main a")))
+	browsertest.Eval[bool](tab, `window.old = document.querySelector(".now"), window.was = document.activeElement.textContent, true`)
+	tab.Do(browsertest.Until(`document.querySelector(".now") !== window.old`))
+	if !browsertest.Eval[bool](tab, `document.activeElement.textContent === window.was && document.activeElement.matches("main a")`) {
+		t.Error("what had the focus has lost it")
+	}
+}
+
+// The picture of the documentation can be made: the first page of a shop with some troubles, as a desk shows it.
+// MILLRACE_PICTURE names the file to write; make screenshot gives it.
+func TestPictureOfTheFirstPage(t *testing.T) {
+	t.Parallel()
+	const width, height, most = 1280, 900, 150_000
+	x := newTown(t)
+	tab, address := x.open(t, act.Admin, "")
+	tab.Screen(width, false)
+	tab.Do(browsertest.Open(address), browsertest.Visible(".finding"), browsertest.Visible("table"))
+	made := tab.Picture(false)
+	to := os.Getenv("MILLRACE_PICTURE")
+	if to != "" {
+		if err := os.WriteFile(to, made, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept, err := os.ReadFile("../docs/ops.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, picture := range map[string][]byte{"the picture that was made": made, "docs/ops.png": kept} {
+		got, err := png.DecodeConfig(bytes.NewReader(picture))
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if got.Width != width || got.Height != height || len(picture) > most {
+			t.Errorf("%s: got %d x %d pixels in %d bytes, want %d x %d in at most %d", what, got.Width, got.Height, len(picture), width, height, most)
+		}
+	}
+}

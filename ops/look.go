@@ -1,0 +1,241 @@
+package ops
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/internal/processes"
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// A navigation is the way to all pages: first to what people look at each day, and to the others in a menu.
+type navigation struct {
+	First []string
+	Rest  []navGroup
+	Other string // the noun of this page, if the menu has it
+}
+
+// A navGroup is a part of the menu.
+type navGroup struct {
+	Name  string
+	Nouns []string
+}
+
+// firstNouns are those that people look at each day.
+var firstNouns = []string{"queues", "poison", "messages", "processes"}
+
+// navGroups says where the other nouns stand. Those that stand nowhere are in the last group.
+func navGroups() []navGroup {
+	return []navGroup{
+		{"Data", []string{"values", "views", "schedules"}},
+		{"Coordination", []string{"gates", "locks", "leaders", "guards", "turns", "ids"}},
+		{"Programs", nil},
+	}
+}
+
+func newNavigation(nouns []string, noun string) (n navigation) {
+	groups := navGroups()
+	rest := make([]navGroup, len(groups))
+	for _, x := range nouns {
+		if slices.Contains(firstNouns, x) {
+			continue
+		}
+		i := slices.IndexFunc(groups, func(g navGroup) bool { return slices.Contains(g.Nouns, x) })
+		if i < 0 {
+			i = len(groups) - 1
+		}
+		rest[i].Name, rest[i].Nouns = groups[i].Name, append(rest[i].Nouns, x)
+		if x == noun {
+			n.Other = x
+		}
+	}
+	n.First = slices.DeleteFunc(slices.Clone(firstNouns), func(x string) bool { return !slices.Contains(nouns, x) })
+	n.Rest = slices.DeleteFunc(rest, func(g navGroup) bool { return len(g.Nouns) == 0 })
+	return n
+}
+
+// title is a name as a heading.
+func title(s string) string {
+	switch s {
+	case "":
+		return ""
+	case "id", "ids", "ID":
+		return "ID" + s[2:]
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// heading is the name of a column as people read it on a page: the table has it in capitals.
+func heading(s string) string {
+	if s != strings.ToUpper(s) {
+		return s
+	}
+	return title(strings.ToLower(s))
+}
+
+// titleOf is an act as a heading, and as a button.
+func titleOf(a *act.Act) string {
+	if a.Verb == "" {
+		return title(a.Noun)
+	}
+	if a.Noun == "ids" {
+		return title(a.Verb) + " IDs"
+	}
+	return title(a.Verb) + " " + a.Noun
+}
+
+// linkTo is an act that a page offers.
+func linkTo(a *act.Act, root, query string) link {
+	path := root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
+	if query != "" {
+		path += "?" + query
+	}
+	return link{Name: cmp.Or(a.Verb, a.Noun), About: a.About, Path: path, Destroys: a.Sure == act.Must}
+}
+
+// Of a longer word of a table people read the beginning and the end.
+const longest, beginning, ending = 26, 9, 8
+
+// short cuts a long word in its middle: of IDs of one time the beginnings are the same.
+func short(s string) string {
+	r := []rune(s)
+	if len(r) <= longest || strings.Contains(s, " ") {
+		return s
+	}
+	return string(r[:beginning]) + "…" + string(r[len(r)-ending:])
+}
+
+// aNumber is what stands right: a number, an age, a size.
+var aNumber = regexp.MustCompile(`^(≥ )?-?\d[\d,.]*%?$|^(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+( ago)?$|^\d+(\.\d+)? [kKMGT]?i?B$`)
+
+// A look is how a table looks.
+type look struct {
+	Heads []lookHead
+	Rows  [][]lookCell
+}
+
+// A lookHead is the head of a column.
+type lookHead struct{ Text, Class string }
+
+// A lookCell is a cell with its class.
+type lookCell struct {
+	Cell  cell
+	Class string
+	Pill  string // the class of a status
+}
+
+// newLook finds how a table looks: numbers stand right, long texts have several lines, and long words are cut.
+func newLook(b *block) (l look) {
+	for i, head := range b.Head {
+		numbers, other := 0, 0
+		for _, row := range b.Rows {
+			if i >= len(row) || row[i].Text == act.Unknown {
+				continue
+			}
+			if aNumber.MatchString(row[i].Text) {
+				numbers++
+			} else {
+				other++
+			}
+		}
+		h := lookHead{Text: heading(head)}
+		if i > 0 && numbers > 0 && other == 0 {
+			h.Class = "num"
+		}
+		l.Heads = append(l.Heads, h)
+	}
+	for _, row := range b.Rows {
+		cells := make([]lookCell, len(row))
+		for i, c := range row {
+			cells[i] = newLookCell(c, b.Head, i, l.Heads)
+		}
+		l.Rows = append(l.Rows, cells)
+	}
+	return l
+}
+
+func newLookCell(c cell, names []string, i int, heads []lookHead) lookCell {
+	x := lookCell{Cell: c}
+	if i >= len(heads) {
+		return x
+	}
+	x.Class = heads[i].Class
+	switch head := strings.ToUpper(names[i]); {
+	case c.Text == act.Unknown || c.Text == "0" || c.Text == "0s":
+		x.Class += " nil"
+	case (head == "POISON" || head == "STUCK") && x.Class == "num":
+		x.Class += " alarm"
+	case head == "STATUS" || head == "STATE" || head == "RESULT" || head == "ANSWER" || head == "HEALTH":
+		x.Pill = pillOf(c.Text)
+	case strings.Contains(c.Text, " ") && len(c.Text) > 40:
+		x.Class += " text"
+	}
+	if cut := short(c.Text); cut != c.Text {
+		x.Cell.Text, x.Cell.Full = cut, c.Text
+	}
+	x.Class = strings.TrimSpace(x.Class)
+	return x
+}
+
+// pillOf is the class of a status; "" for a text that is none.
+func pillOf(status string) string {
+	switch word, _, _ := strings.Cut(strings.ToLower(status), " "); {
+	case strings.Contains(status, " ") && len(status) > 24:
+		return ""
+	case slices.Contains([]string{"completed", "done", "ok", "open", "active", "healthy", "applied", "on", "good", "runs"}, word):
+		return "good"
+	case slices.Contains([]string{"stuck", "aborted", "failed", "refused", "corrupt", "bad", "error", "lost", "missed"}, word):
+		return "bad"
+	case slices.Contains([]string{"paused", "closed", "undoing", "undone", "canceled", "stopped", "skipped", "meant", "held", "waits"}, word):
+		return "back"
+	case slices.Contains([]string{"inprocess", "new", "waiting", "running", "inbox", "started"}, word):
+		return "on"
+	}
+	return ""
+}
+
+// A served is a file of the pages. Its name changes with what it holds, so a browser may keep it for good.
+type served struct {
+	name, kind string
+	body       []byte
+}
+
+// newServed reads a file. more is what stands behind it.
+func newServed(name, kind string, more []byte) (served, error) {
+	body, err := files.ReadFile("html/" + name)
+	if err != nil {
+		return served{}, err
+	}
+	body = append(body, more...)
+	sum := sha256.Sum256(body)
+	stem, ending, _ := strings.Cut(name, ".")
+	return served{name: stem + "." + hex.EncodeToString(sum[:6]) + "." + ending, kind: kind, body: body}, nil
+}
+
+func (f served) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(f.body)))
+	_, _ = w.Write(f.body) // the client may have gone
+}
+
+// readServed reads the files of the pages: the style sheet, the script and the icon.
+func readServed() (all map[string]served, err error) {
+	steps, err := processes.Style()
+	if err != nil {
+		return nil, err
+	}
+	all = map[string]served{}
+	for _, x := range []served{{name: "style.css", kind: "text/css; charset=utf-8", body: steps}, {name: "script.js", kind: "text/javascript; charset=utf-8"}, {name: "icon.svg", kind: "image/svg+xml"}} {
+		if all[x.name], err = newServed(x.name, x.kind, x.body); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
