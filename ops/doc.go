@@ -9,6 +9,7 @@
 // that changes something is a form, which shows the command line that does the same.
 //
 //	GET  PATH/                    what is wrong, worst first, and the queues
+//	GET  PATH/find?q=WORD         what has an ID, a key or a name
 //	GET  PATH/NOUN                the list of a noun; its fields are the query
 //	GET  PATH/NOUN/THING          all of one thing, and the acts on it
 //	GET  PATH/do/NOUN/VERB        the form of an act
@@ -25,7 +26,9 @@
 //   - An act that destroys is shown first, with what it would do, and is done after a second click.
 //   - Many viewers ask the store no more than one, and nobody looking asks nothing: what was read counts for two
 //     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again.
-//   - A page says how old its numbers are, and what could not be read.
+//   - A page says how old its numbers are, and what could not be read. A part that can't be read takes nothing else
+//     away.
+//   - Text from outside is text on a page, whatever it has in it.
 //   - All links are relative. So a proxy may serve the pages under any path.
 //   - Each page is for everybody: for a phone and for a desk, in light and in dark, without a mouse and without script.
 //   - A browser keeps the style sheet, the script and the icon, whose names change with what they hold, and no page.
@@ -37,4 +40,6 @@
 //	told.go   what an act tells, kept for a page or for JSON
 //	pages.go  the pages; forms.go the acts that change something
 //	look.go   how tables, names and the way around look, and the files that a browser keeps
+//	overview.go the first page; search.go what a word names
+//	rates.go  what comes and goes a second, and the picture of the last 24 hours
 package ops

@@ -43,7 +43,7 @@ func newNavigation(nouns []string, noun string) (n navigation) {
 	groups := navGroups()
 	rest := make([]navGroup, len(groups))
 	for _, x := range nouns {
-		if slices.Contains(firstNouns, x) {
+		if slices.Contains(firstNouns, x) || x == "find" { // each page has the field to find something
 			continue
 		}
 		i := slices.IndexFunc(groups, func(g navGroup) bool { return slices.Contains(g.Nouns, x) })

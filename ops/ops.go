@@ -226,8 +226,10 @@ type view struct {
 	Nav   navigation
 	At    time.Time
 	Error string // what could not be done or read
-	Told  *told
-	Live  bool // the page may be fetched again and again
+
+	Nothing string // why nothing is there
+	Told    *told
+	Live    bool // the page may be fetched again and again
 
 	Sought string // what somebody looks for
 }
@@ -242,7 +244,11 @@ func (v *view) show(t *told, err error) {
 	if v.Told = t; t != nil {
 		v.At = t.At
 	}
-	if err != nil {
+	var none *act.NothingError
+	switch {
+	case errors.As(err, &none):
+		v.Nothing = err.Error()
+	case err != nil:
 		v.Error = err.Error()
 	}
 }

@@ -38,6 +38,7 @@ type site struct {
 	*worldtest.World
 	handler http.Handler
 	tokens  map[act.Role]string
+	file    string // of the tokens
 }
 
 // newSite serves the pages of a store, whose program has published what it knows.
@@ -67,6 +68,7 @@ func (x *site) serve(t testing.TB, s *storage.Store) {
 	if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	x.file = path
 	desk, err := act.Open(t.Context(), s, act.Program{})
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,12 @@ type ask struct {
 }
 
 func (x *site) ask(t testing.TB, a ask) (status int, body string) {
+	t.Helper()
+	status, body, _ = x.askAll(t, a)
+	return status, body
+}
+
+func (x *site) askAll(t testing.TB, a ask) (status int, body string, header http.Header) {
 	t.Helper()
 	if a.method == "" {
 		a.method = http.MethodGet
@@ -109,7 +117,7 @@ func (x *site) ask(t testing.TB, a ask) (status int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.Code, string(got)
+	return w.Code, string(got), w.Result().Header
 }
 
 func (x *site) want(t testing.TB, status int, a ask, parts ...string) string {

@@ -26,6 +26,7 @@ type listPage struct {
 	Filtered bool // some of them are given
 	Acts     []link
 	Next     string        // where the list goes on; "" for its end
+	First    []section     // what people want to see before the list
 	Drawn    template.HTML // a picture of what was told, in place of it
 }
 
@@ -128,9 +129,14 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		p.Fields, p.Filtered = formFields(q, r.URL.Query(), p.Root), len(r.URL.Query()) > 0
 		p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
 		p.Drawn = t.chart()
+		if noun == "poison" && err == nil && !p.Filtered {
+			p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), nil))
+		}
 	}
 	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
-		p.Acts = append(p.Acts, link{"look for content", "with a reason, which the audit log keeps", p.Root + "do/" + strings.ReplaceAll(a.Name(), " ", "/") + "?reveal=true"})
+		look := linkTo(a, p.Root, "reveal=true")
+		look.Name, look.About = "look for content", "with a reason, which the audit log keeps"
+		p.Acts = append(p.Acts, look)
 	}
 	for _, x := range s.of(noun) {
 		if x != a && login.Of(r).May(x.Role) {
@@ -342,6 +348,7 @@ func (s *server) funcs() template.FuncMap {
 			}
 			return c
 		},
+		"plain":   plain,
 		"title":   title,
 		"heading": heading,
 		"look":    newLook,

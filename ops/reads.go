@@ -32,7 +32,7 @@ type reads struct {
 	looked time.Time
 	now    *act.Desk // looked then
 	kept   map[string]*kept
-	acts   int // that were done. What was read before the last of them doesn't count any more
+	acts   int // that were done. A read from before the last of them doesn't count any more
 }
 
 // A kept is the result of an act that only reads.
@@ -73,8 +73,8 @@ func (x *reads) current(ctx context.Context) (*act.Desk, error) {
 }
 
 // read does a request that only reads, or tells what that told within the last two seconds. A large store is read
-// slowly: then a viewer gets what was read up to half a minute ago, and the store is read again meanwhile. key names the
-// request.
+// slowly: then a viewer gets what was read up to half a minute ago, and the store is read again meanwhile. key names
+// the request.
 func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, error) {
 	if r.Noted() {
 		return nil, act.Usage("this is done by a form alone, because the audit log has it")
@@ -88,7 +88,7 @@ func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, er
 			return k.told, k.err
 		}
 	}
-	// Whoever comes after an act doesn't wait for what somebody has begun to read before it.
+	// A viewer who comes after an act doesn't wait for a read that was begun before the act.
 	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // other viewers wait for it, too
 		defer cancel()

@@ -5,8 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/doctor"
@@ -68,6 +72,24 @@ func newCell(x any) cell {
 		c.Link = &x
 	}
 	return c
+}
+
+// plain is a text without what people can't see: control characters, and marks that turn the direction of the text.
+// Each such rune is shown as Go writes it.
+func plain(s string) string {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) || r == utf8.RuneError }
+	if !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if hidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }
 
 func (t *told) Table(none string, head []string) error {

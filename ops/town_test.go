@@ -89,8 +89,9 @@ type hall struct {
 // poisonedMails is how many mails of the town are poison, one for each reason and some more of the first.
 const poisonedMails = 5
 
-// newTown serves the pages of a store in which much has happened. Messages wait, and mails are poison for three reasons.
-// One parcel waits for its courier, and another is stuck. A queue is paused, a gate is closed, and somebody holds a lock.
+// newTown serves the pages of a store in which much has happened. Messages wait, and mails are poison for three
+// reasons. One parcel waits for its courier, and another is stuck. A queue is paused, a gate is closed, and somebody
+// holds a lock.
 func newTown(t *testing.T) *site {
 	t.Helper()
 	s := worldtest.OpenStore(t, "")

@@ -228,8 +228,8 @@ func (p *Queue) List(ctx context.Context) iter.Seq2[Entry, error] {
 	}
 }
 
-// ListAfter is List from the first key that is above another, whatever the name of the queue. What comes before an error
-// has no gaps.
+// ListAfter is List from the first key that is above another, whatever the name of the queue. The entries before an
+// error have no gaps.
 func (p *Queue) ListAfter(ctx context.Context, key string) iter.Seq2[Entry, error] {
 	after := ""
 	if key != "" {

@@ -161,11 +161,16 @@ func (b *Tab) Text(selector string) string {
 	return strings.TrimSpace(Ask(b, chromedp.TextContent(chromedp.CSS(selector))))
 }
 
-// Screen gives the screen a width, and the wish of its owner for dark or light pages.
-func (b *Tab) Screen(width int64, dark bool) {
+// Width gives the screen a width.
+func (b *Tab) Width(pixels int64) {
 	b.t.Helper()
-	b.Do(chromedp.EmulateViewport(width, 900))
-	scheme := map[bool]string{true: "dark", false: "light"}[dark]
+	b.Do(chromedp.EmulateViewport(pixels, 900))
+}
+
+// Dark says whether the screen's owner wishes for dark pages or for light ones.
+func (b *Tab) Dark(wished bool) {
+	b.t.Helper()
+	scheme := map[bool]string{true: "dark", false: "light"}[wished]
 	wish := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, wish); err != nil {
 		b.t.Fatal(err)

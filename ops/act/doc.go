@@ -36,6 +36,7 @@
 //	act.go     Act and New
 //	request.go an act with the text that somebody has given; audited.go notes the act in the audit log
 //	field.go   what reads the text of a field
+//	hint.go    an act that helps, filled in as far as somebody knows
 //	list.go    lists of things that have names: their fields and their tables
 //	desk.go    the open store at which acts are done, and the program of the binary
 //	call.go    what an act sees of its run, and Sink

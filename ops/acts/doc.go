@@ -39,7 +39,9 @@
 //
 //	acts.go      the table; parts.go has fields and cells that several nouns have
 //	doctor.go    tells what package doctor finds
-//	queues.go    lists queues; pauses.go pauses them; messages.go shows, cancels and purges what waits
+//	find.go      finds what has an ID, a key or a name
+//	queues.go    lists queues; queue.go shows one, and rates.go what workers have done; pauses.go pauses them;
+//	             messages.go shows, cancels and purges what waits
 //	poison.go    lists and shows the messages of the poison queues; settle.go retries and discards them, and edit.go
 //	             sends one with another body. bulk.go does so with all that match
 //	send.go      sends a command
@@ -47,10 +49,12 @@
 //	             and processes_verbs.go has the acts
 //	settings.go  shows settings; settingchanges.go changes them, settingversions.go lists and compares their versions,
 //	             and settingstatus.go tells of the programs that have them and of roll-outs
+//	message.go   shows a message with what came of it
+//	values.go    lists and shows documents; about.go what stands beside one; views.go rebuilds views
 //	gates.go     and so on: a file for each noun
 //
 // A file has the acts of its noun, with the fields and the objects of each act. Beside the acts are packages for
 // what they stand on: package look sees queues and what holds them, draft makes messages of what people write, applied
-// knows whether a message has had its effect, poisoned and instances find what is meant, bulk settles many messages,
-// unsend takes messages back, and tuning knows the words of settings.
+// knows whether a message has had its effect, track finds where a message is, poisoned and instances find what is
+// meant, bulk settles many messages, unsend takes messages back, and tuning knows the words of settings.
 package acts

@@ -27,10 +27,7 @@ func doctorActs() []*act.Act {
 
 // tellFindings tells what is wrong, and what to do about it.
 func tellFindings(ctx context.Context, c *act.Call, in *doctorInput) error {
-	all, err := doctor.Examine(ctx, c.Desk, in.lag)
-	if err != nil {
-		return err
-	}
+	all, fault := doctor.Examine(ctx, c.Desk, in.lag)
 	bad := 0
 	for _, f := range all {
 		if f.Severity == doctor.Wrong {
@@ -40,7 +37,10 @@ func tellFindings(ctx context.Context, c *act.Call, in *doctorInput) error {
 			return err
 		}
 	}
+	var err error
 	switch {
+	case fault != nil:
+		return fault
 	case bad == 0 && len(c.Known.Queues) == 0:
 		return act.Nothing("doctor: no queue is known in this store, so nothing says that all is well")
 	case bad == 0:

@@ -55,8 +55,8 @@ func (a Alert) String() string {
 // or when this process doesn't lead any more.
 type Hook func(ctx context.Context, a Alert) error
 
-// A pace is how often a process looks, and how soon a dead leader is followed. A process that has become the leader waits
-// before its first look, so that a program that starts has published what it knows.
+// A pace is how often a process looks, and how soon a dead leader is followed. A process that has become the leader
+// waits before its first look, so that a program that starts has published what it knows.
 type pace struct{ every, ttl time.Duration }
 
 // A Config says what is looked at, and who is told. Store, Name and Hook are required.

@@ -36,7 +36,7 @@
 // # Files
 //
 //   - catalog.go: the document; describe.go: how it is made of a registry; publish.go: how it is written, kept and read
-//   - report.go: the row; reporter.go: how a worker writes it; rates.go: what a tool makes of it
+//   - report.go: the row; reporter.go: how a worker writes it; rates.go and history.go: what a tool makes of it
 //
 // # Laws of the document
 //

@@ -36,13 +36,11 @@ const (
 	Note  = "note"  // good to know
 )
 
-// Examine finds what is wrong, the worst first. lag is how long messages may wait.
+// Examine finds what is wrong, the worst first. lag is how long messages may wait. Beside the findings, an error says
+// what couldn't be looked at.
 func Examine(ctx context.Context, desk *act.Desk, lag time.Duration) ([]Finding, error) {
 	x := Look(ctx, desk, lag)
-	if err := x.Err(); err != nil {
-		return nil, err
-	}
-	return x.Findings, nil
+	return x.Findings, x.Err()
 }
 
 const (

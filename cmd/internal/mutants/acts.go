@@ -2,7 +2,7 @@ package main
 
 // acted are breaks of what an operator's acts promise.
 func acted() []mutant {
-	const by, bulk = "ops/act", "ops/internal/bulk"
+	const by = "ops/act"
 	return []mutant{
 		{
 			name: "an act is done though the log has no row of it",
@@ -19,48 +19,6 @@ func acted() []mutant {
 			by:   by, test: "TestLawAnIDIsDoneOnce",
 		},
 		{
-			name: "a bulk act takes what came later",
-			file: "ops/internal/bulk/drive.go",
-			old:  "	if !d.set[digest(",
-			new:  "	if false && !d.set[digest(",
-			by:   bulk, test: "TestLawNoClockDecidesWhatIsChosen",
-		},
-		{
-			name: "the next driver sends the page of a dead one again",
-			file: "ops/internal/bulk/drive.go",
-			old:  "	if d.channels.Store().Atomic() {",
-			new:  "	if false && d.channels.Store().Atomic() {",
-			by:   bulk, test: "TestLawEachChosenMessageOnce",
-		},
-		{
-			name: "a driver writes over the page of another one",
-			file: "ops/internal/bulk/drive.go",
-			old:  "If: storage.Condition{IfMatch: d.etag}",
-			new:  "If: storage.Condition{}",
-			by:   bulk, test: "TestLawTwoDriversSendNothingTwice",
-		},
-		{
-			name: "a driver takes out what was poisoned again",
-			file: "ops/internal/bulk/drive.go",
-			old:  "err == nil && m.ETag != it.ETag:",
-			new:  "false && m.ETag != it.ETag:",
-			by:   bulk, test: "TestLawPoisonedAgainIsNotChosen",
-		},
-		{
-			name: "a driver takes an act from a live one",
-			file: "ops/internal/bulk/driver.go",
-			old:  "doc.Right != d.right && left > 0 {",
-			new:  "doc.Right != d.right && left > d.TTL {",
-			by:   bulk, test: "TestLawALiveDriverKeepsItsAct",
-		},
-		{
-			name: "a bulk act leaves out what could not be read",
-			file: "poison/poison.go",
-			old:  "if err != nil { // some were read",
-			new:  "if false { // some were read",
-			by:   bulk, test: "TestLawALostAnswerIsHarmless",
-		},
-		{
 			name: "a purge takes what came after it began",
 			file: "ops/internal/unsend/purge.go",
 			old:  "done < st.Ready; {",
@@ -68,11 +26,74 @@ func acted() []mutant {
 			by:   "host/internal/operator", test: "TestLawAPurgeTakesNoLaterMessage",
 		},
 		{
+			name: "a part that doctor can't read hides the other findings",
+			file: "ops/doctor/doctor.go",
+			old:  "		if add(&all, more, err); ctx.Err() != nil {",
+			new:  "		if add(&all, more, err); err != nil {\n			return nil, err\n		}\n		if ctx.Err() != nil {",
+			by:   "ops", test: "TestLawAPartThatFailsTakesNothingElse",
+		},
+		{
+			name: "what turns the direction of text stays on a page",
+			file: "ops/told.go",
+			old:  "	if !strings.ContainsFunc(s, hidden) {",
+			new:  "	if true {",
+			by:   "ops", test: "TestLawHostileTextIsHarmless",
+		},
+		{
 			name: "a message that a handler has had is cancelled",
 			file: "ops/internal/unsend/cancel.go",
 			old:  "found.Deliveries > e.Hops):",
 			new:  "found.Deliveries > e.Hops && false):",
 			by:   "host/internal/operator", test: "TestMessagesCancel",
+		},
+	}
+}
+
+// bulkActed are breaks of what acts on many messages promise.
+func bulkActed() []mutant {
+	const by = "ops/internal/bulk"
+	return []mutant{
+		{
+			name: "a bulk act takes what came later",
+			file: "ops/internal/bulk/drive.go",
+			old:  "	if !d.set[digest(",
+			new:  "	if false && !d.set[digest(",
+			by:   by, test: "TestLawNoClockDecidesWhatIsChosen",
+		},
+		{
+			name: "the next driver sends the page of a dead one again",
+			file: "ops/internal/bulk/drive.go",
+			old:  "	if d.channels.Store().Atomic() {",
+			new:  "	if false && d.channels.Store().Atomic() {",
+			by:   by, test: "TestLawEachChosenMessageOnce",
+		},
+		{
+			name: "a driver writes over the page of another one",
+			file: "ops/internal/bulk/drive.go",
+			old:  "If: storage.Condition{IfMatch: d.etag}",
+			new:  "If: storage.Condition{}",
+			by:   by, test: "TestLawTwoDriversSendNothingTwice",
+		},
+		{
+			name: "a driver takes out what was poisoned again",
+			file: "ops/internal/bulk/drive.go",
+			old:  "err == nil && m.ETag != it.ETag:",
+			new:  "false && m.ETag != it.ETag:",
+			by:   by, test: "TestLawPoisonedAgainIsNotChosen",
+		},
+		{
+			name: "a driver takes an act from a live one",
+			file: "ops/internal/bulk/driver.go",
+			old:  "doc.Right != d.right && left > 0 {",
+			new:  "doc.Right != d.right && left > d.TTL {",
+			by:   by, test: "TestLawALiveDriverKeepsItsAct",
+		},
+		{
+			name: "a bulk act leaves out what could not be read",
+			file: "poison/poison.go",
+			old:  "if err != nil { // some were read",
+			new:  "if false { // some were read",
+			by:   by, test: "TestLawALostAnswerIsHarmless",
 		},
 	}
 }

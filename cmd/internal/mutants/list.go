@@ -14,7 +14,7 @@ type mutant struct {
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
 func mutants() []mutant {
-	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), limits(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), acted(), alerted(), lanedTurns(), reserves(), stashes(), turns(), coordination(), wrongClocks(), rights())
+	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), limits(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), acted(), alerted(), lanedTurns(), reserves(), stashes(), turns(), coordination(), wrongClocks(), rights(), bulkActed())
 }
 
 // promises are breaks of the whole.
@@ -276,9 +276,9 @@ func promises() []mutant {
 		},
 		{
 			name: "a retry from the poison queue has a new ID",
-			file: "poison/poison.go",
-			old:  `		e.DataRef, e.Attempts,`,
-			new:  "		e.ID = channel.NewID()\n		e.DataRef, e.Attempts,",
+			file: "poison/back.go",
+			old:  `	e.DataRef, e.Attempts,`,
+			new:  "	e.ID = channel.NewID()\n	e.DataRef, e.Attempts,",
 			by:   "worker",
 			test: "TestPoisonQueue",
 		},

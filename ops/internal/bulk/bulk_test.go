@@ -2,6 +2,7 @@ package bulk_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -208,9 +209,63 @@ func TestLawNoClockDecidesWhatIsChosen(t *testing.T) {
 	})
 }
 
-// Two drivers do one act, and one of them stands still for longer than its right lasts, in each of its calls. Each
-// message is sent once all the same.
+// A driver stands still in each of its calls, while another one takes the act over and does it. Then the call goes on.
+// Each message is sent once all the same.
 func TestLawTwoDriversSendNothingTwice(t *testing.T) {
+	t.Parallel()
+	for n := int64(1); ; n += worldtest.Stride {
+		stood := false
+		synctest.Test(t, func(t *testing.T) {
+			s := worldtest.OpenStore(t, worldtest.Virtual)
+			l := newLab(t, s)
+			want := l.poison(t, 10)
+			id := l.ask(t, bulk.Retry, bulk.Filter{}).ID
+			slow := storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+				if op.Seq == n {
+					stood = true
+					unclaim(t, s, id)
+					follow(t, driver(t, s, "quick"), id)
+				}
+				return do()
+			})
+			follow(t, driver(t, slow, "slow"), id)
+			wantIDs(t, "sent back", l.sent(t), want)
+			wantIDs(t, "left", l.left(), nil)
+			l.ended(t, id, bulk.Done, len(want))
+		})
+		if t.Failed() {
+			t.Fatalf("it stood still in call %d", n)
+		}
+		if !stood {
+			return
+		}
+	}
+}
+
+// unclaim takes the right to an act from its driver, as if the driver had stood still for long.
+func unclaim(t *testing.T, s *storage.Store, id string) {
+	t.Helper()
+	blob, err := s.Blobs("bulk").Get(t.Context(), "act/"+id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(blob.Body, &doc); err != nil {
+		t.Fatal(err)
+	}
+	delete(doc, "right")
+	body, err := json.Marshal(doc)
+	if err == nil {
+		_, err = s.Blobs("bulk").Put(t.Context(), "act/"+id, body, storage.Condition{IfMatch: blob.ETag})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A driver stands still for longer than its right lasts, in each of its calls, beside another one that waits for the
+// act. Each message is sent once, and both see the end.
+func TestLawADriverThatStoodStillSendsNothing(t *testing.T) {
 	t.Parallel()
 	for n := int64(1); ; n += worldtest.Stride {
 		stood := false
@@ -491,6 +546,13 @@ func TestBadInput(t *testing.T) {
 	}
 	l.poison(t, 1)
 	id := l.ask(t, bulk.Retry, bulk.Filter{}).ID
+	if err := s.Blobs("bulk").Delete(t.Context(), "chosen/"+id, storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	worldtest.WantErr(t, second(driver(t, s, "").Follow(t.Context(), id, bulk.Follower{})), storage.ErrInvalid)
+	worldtest.WantErr(t, second(bulk.Set(t.Context(), s, id, bulk.Cancelled, "bob", "")), nil)
+	follow(t, driver(t, s, ""), id) // at once
+	l.ended(t, id, bulk.Cancelled, 0)
 	var listed []string
 	for a, err := range bulk.List(t.Context(), s) {
 		if listed = append(listed, a.ID); (err != nil) != (a.ID == damaged) {

@@ -3,6 +3,7 @@ package bulk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ var errAgain = errors.New("read the document again")
 
 // A drive does an act, as long as its right stands in the document.
 type drive struct {
-	*Driver
+	driver   *Driver
 	channels *channel.Channels
 	follower Follower
 	right    string // at random
@@ -49,12 +50,12 @@ func (d *drive) from(queue string) *poison.Queue { return poison.At(d.channels, 
 // within bounds calls by which the driver acts: they end before another driver may take over. The end of ctx doesn't
 // stop them, because what has begun shall be finished.
 func (d *drive) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithDeadlineCause(context.WithoutCancel(ctx), agree.ProvedUntil(d.wrote, d.TTL), storage.ErrUnavailable)
+	return context.WithDeadlineCause(context.WithoutCancel(ctx), agree.ProvedUntil(d.wrote, d.driver.TTL), storage.ErrUnavailable)
 }
 
 // write writes the document, and sends messages in the same unit of work.
 func (d *drive) write(ctx context.Context, doc document, all ...poison.Back) error {
-	if !time.Now().Before(agree.ProvedUntil(d.wrote, d.TTL)) {
+	if !time.Now().Before(agree.ProvedUntil(d.wrote, d.driver.TTL)) {
 		return errAgain // the right may be another driver's by now
 	}
 	ctx, cancel := d.within(ctx)
@@ -75,7 +76,7 @@ func (d *drive) write(ctx context.Context, doc document, all ...poison.Back) err
 // claim takes the act over.
 func (d *drive) claim(ctx context.Context, seen sighting) error {
 	doc := seen.Doc
-	doc.Driver, doc.Right, doc.TTL = d.Name, d.right, d.TTL
+	doc.Driver, doc.Right, doc.TTL = d.driver.Name, d.right, d.driver.TTL
 	d.etag, d.wrote = seen.ETag, time.Now()
 	return d.write(ctx, doc)
 }
@@ -158,10 +159,8 @@ func (p *page) backs(verb string) (all []poison.Back) {
 
 // walk looks at all entries behind the cursor, page by page.
 func (d *drive) walk(ctx context.Context) (err error) {
-	if d.set == nil {
-		if d.set, err = readSet(ctx, d.channels.Store(), d.doc.ID); err != nil {
-			return err
-		}
+	if err := d.load(ctx); err != nil {
+		return err
 	}
 	p := &page{doc: d.doc}
 	defer func() {
@@ -202,6 +201,25 @@ func (d *drive) walk(ctx context.Context) (err error) {
 	return nil
 }
 
+// load reads the set, once.
+func (d *drive) load(ctx context.Context) (err error) {
+	if d.set != nil {
+		return nil
+	}
+	store := d.channels.Store()
+	if d.set, err = readSet(ctx, store, d.doc.ID); !errors.Is(err, storage.ErrNotFound) {
+		return err
+	}
+	var now sighting
+	switch err := read(ctx, store, d.doc.ID, &now); {
+	case err != nil:
+		return err
+	case now.ETag != d.etag: // another driver has ended the act
+		return errAgain
+	}
+	return fmt.Errorf("%w: what was chosen for bulk act %s is gone from the store: cancel the act, and ask again", storage.ErrInvalid, d.doc.ID)
+}
+
 // look adds an entry to a page if it was chosen. An entry that can't be sent is counted, and keeps nothing else back.
 func (d *drive) look(ctx context.Context, p *page, m poison.Entry) error {
 	p.doc.Cursor = Cursor{m.Queue, m.Key}
@@ -235,7 +253,7 @@ func (d *drive) look(ctx context.Context, p *page, m poison.Entry) error {
 
 // full reports that a page shall be settled. A driver that finds nothing to do for long writes how far it has come.
 func (d *drive) full(p *page) bool {
-	return len(p.items) >= d.Page || p.bytes > mostBytes || d.singles > 0 && len(p.items) > 0 || time.Since(d.wrote) > d.TTL/3
+	return len(p.items) >= d.driver.Page || p.bytes > mostBytes || d.singles > 0 && len(p.items) > 0 || time.Since(d.wrote) > d.driver.TTL/3
 }
 
 // step settles a page: a unit of work writes the document with the page, and sends the messages. Then the entries are

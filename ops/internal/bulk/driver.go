@@ -164,7 +164,7 @@ func (x *Driver) Follow(ctx context.Context, id string, f Follower) (Act, error)
 
 // follow is Follow. A patient one goes on while the store fails.
 func (x *Driver) follow(ctx context.Context, id string, f Follower, patient bool) (Act, error) {
-	d := &drive{Driver: x, channels: x.Channels, follower: f, right: rand.Text()}
+	d := &drive{driver: x, channels: x.Channels, follower: f, right: rand.Text()}
 	var seen sighting
 	for failures := 0; ; {
 		err := d.next(ctx, id, &seen)
@@ -181,6 +181,7 @@ func (x *Driver) follow(ctx context.Context, id string, f Follower, patient bool
 			failures = 0
 			continue
 		case !patient, storecall.Permanent(err), errors.Is(err, storage.ErrNotFound):
+			d.release(ctx)
 			return doc.Act, err
 		}
 		if failures == 0 {
@@ -202,12 +203,20 @@ func (d *drive) next(ctx context.Context, id string, seen *sighting) error {
 	}
 	if left := seen.TakenFor(doc.TTL); doc.Right != "" && doc.Right != d.right && left > 0 {
 		d.follower.moved(doc.Act)
-		return storecall.Sleep(ctx, min(left, d.TTL/8))
+		return storecall.Sleep(ctx, min(left, d.driver.TTL/8))
 	}
 	if err := d.claim(ctx, *seen); err != nil {
 		return err
 	}
 	return d.run(ctx)
+}
+
+// release gives the right back, if this driver has it.
+func (d *drive) release(ctx context.Context) {
+	if doc := d.doc; d.etag != "" && doc.Right == d.right {
+		doc.Driver, doc.Right = "", ""
+		_ = d.write(ctx, doc) // otherwise the right ends by itself
+	}
 }
 
 // leave gives the act up at the end of ctx.
@@ -218,9 +227,8 @@ func (d *drive) leave(ctx context.Context, seen sighting) (Act, error) {
 		if d.doc.idle() {
 			return d.doc.Act, nil
 		}
-		doc := d.doc
-		doc.Driver, doc.Right, a = "", "", doc.Act
-		_ = d.write(ctx, doc) // otherwise the right ends by itself
+		d.release(ctx)
+		a = d.doc.Act
 	}
 	if d.follower.Stopped == nil || a.ID == "" {
 		return a, why

@@ -24,8 +24,8 @@ func (in *Selection) checkContent(c *act.Call) error {
 	return nil
 }
 
-// has reports that an entry has the content that is looked for. What is secret is in no content, and neither is a body
-// that lies beside its message.
+// has reports that an entry has the content that is looked for. A secret is in no content, and neither is a body that
+// lies beside its message.
 func (in *Selection) has(k *known.Programs, m poison.Entry) bool {
 	if in.Text == "" && in.Data == "" {
 		return true

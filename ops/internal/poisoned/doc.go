@@ -8,7 +8,7 @@
 //   - An entry that was picked has no content: its body and the text of its failure may be personal.
 //   - Errors of one cause have one fingerprint, which tells nothing of their text.
 //   - A limit bounds the work, whatever the queues hold: the latest entries are looked at, and a note says so.
-//   - Whoever looks for content may see it. What is secret is never found.
+//   - Somebody who looks for content may see it. A secret is never found.
 //   - If no message has an ID, that is an error beside the entries that were found.
 //   - A halt that can't be read keeps nobody from settling the entry. A note says so.
 //

@@ -207,7 +207,7 @@ func TestLawALimitBoundsTheWork(t *testing.T) {
 	}
 }
 
-// Law: whoever looks for content may see it. What is secret is never found.
+// Law: somebody who looks for content may see it. A secret is never found.
 func TestLawSearchesRevealNothing(t *testing.T) {
 	t.Parallel()
 	s := worldtest.OpenStore(t, "")

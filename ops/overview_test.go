@@ -1,0 +1,224 @@
+package ops_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/coord/pause"
+	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops"
+	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/storagetest"
+	"github.com/millrace-go/millrace/worker"
+)
+
+// The first page has the act that mends a finding, filled in, for a person who may do it. Another person gets the page
+// that shows more.
+func TestFindingsLeadToActs(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+	p, err := pause.New(s, pause.Config{})
+	if err == nil {
+		err = p.Pause(t.Context(), []string{worldtest.Accounts}, time.Hour, pause.Note{By: "ada", Why: "stock-taking"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const resume = `href="./do/queues/resume?queues=accounts"`
+	x.want(t, 200, ask{role: act.Operator}, "queue accounts is paused by ada", "millrace queues resume accounts", resume, "What the store costs")
+	x.want(t, 200, ask{path: "do/queues/resume?queues=accounts", role: act.Operator}, ">accounts</textarea>")
+	if body := x.want(t, 200, ask{role: act.Viewer}, "is paused by ada", `href="./queues/accounts">Show more`); strings.Contains(body, resume) {
+		t.Error("a viewer is offered an act")
+	}
+	x.want(t, 200, ask{role: act.Viewer, header: program}, `"acts":[{"act":"queues resume","args":["accounts"]}]`)
+}
+
+// A store of which no program has told says what to do next.
+func TestAnEmptyStoreSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	desk, err := act.At(s, act.Program{})
+	if err == nil {
+		x.handler, err = ops.New(ops.Config{Desk: desk, Login: ops.Login{Tokens: x.file}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.want(t, 200, ask{role: act.Viewer}, "No program has published what it does in this store", "Start a worker", "What the store costs")
+}
+
+// Law: what can't be read is said, and takes nothing else away.
+func TestLawAPartThatFailsTakesNothingElse(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Value
+	broken.Store("none")
+	s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, op storagetest.Op, do func() error) error {
+		if strings.Contains(op.Resource, " "+broken.Load().(string)) {
+			return errors.New("the disk is full")
+		}
+		return do()
+	})
+	for name, want := range map[string][]string{
+		"pulse":  {"Not all could be examined", "queue audits is consumed by nobody", "The last 24 hours", "the disk is full", "What the store costs"},
+		"guards": {"Not all could be examined", `<a href="./queues/accounts">accounts</a>`, "The last 24 hours"},
+		"gates":  {"Not all could be examined", `<a href="./queues/accounts">accounts</a>`},
+	} {
+		x := newSite(t, s)
+		broken.Store(name)
+		x.want(t, 200, ask{role: act.Viewer}, want...)
+		broken.Store("none")
+	}
+}
+
+// One thing that a word names is shown at once, and several are listed. Where none is, the answer says what was looked
+// through. A search asks the store a bounded number of requests.
+func TestFind(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+	x.RunUntilIdle(worker.Config{})
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 2, Key: "order-17"})
+	x.want(t, 200, ask{path: "", role: act.Viewer}, `<form class="find" method="get" action="./find" role="search"`)
+	for word, way := range map[string]string{"accounts": "", "order-17": "./messages/accounts/order-17", "shop": "./programs/shop", "test.add.v1": "./queues/accounts"} {
+		code, body, header := x.askAll(t, ask{path: "find?q=" + word, role: act.Viewer})
+		if want := map[bool]int{true: 303, false: 200}[way != ""]; code != want || header.Get("Location") != way {
+			t.Errorf("%s: got status %d and %q, want %d and %q\n%s", word, code, header.Get("Location"), want, way, body)
+		}
+	}
+	x.want(t, 200, ask{path: "find?q=ada", role: act.Viewer}, `href="./values/accounts/ada"`, `href="./views/totals/ada"`)
+	x.want(t, 200, ask{path: "find?q=ada", role: act.Viewer, header: program}, `"what":"document"`, `"in":"accounts"`, `"show":{"act":"values show","with":{"key":"ada","kind":"accounts"}}`)
+	x.want(t, 404, ask{path: "find?q=nope", role: act.Viewer}, "nothing is called &#34;nope&#34;", "Looked through: ", "queue accounts", "gates")
+	x.want(t, 200, ask{path: "find", role: act.Viewer}, "Type an ID, a key or a name.")
+	x.want(t, 400, ask{path: "find", role: act.Viewer, header: program})
+}
+
+// Law: many viewers of any page ask the store no more than one.
+func TestLawManyViewersOfAnyPageAskOnce(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int64
+	s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, _ storagetest.Op, do func() error) error {
+		calls.Add(1)
+		return do()
+	})
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 2, Key: "order-17"})
+	for _, path := range []string{"", "queues/accounts", "messages/accounts/order-17", "find?q=ada", "programs", "values/accounts"} {
+		count := func(viewers int) int64 {
+			x := again(t, x, s) // nothing was read before
+			before := calls.Load()
+			var all sync.WaitGroup
+			for range viewers {
+				all.Go(func() { x.ask(t, ask{path: path, role: act.Viewer}) })
+			}
+			all.Wait()
+			return calls.Load() - before
+		}
+		one, many := count(1), count(20)
+		if one == 0 || float64(many) > 1.1*float64(one) {
+			t.Errorf("%q: 20 viewers made %d calls, and one made %d", path, many, one)
+		}
+		if most := int64(500); one > most {
+			t.Errorf("%q asks the store %d times, want %d at most", path, one, most)
+		}
+	}
+}
+
+// A message's page tells whether it was applied, and what came of it.
+func TestMessagesHaveTheirFlow(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 5, Key: "order-17", Note: "xyzzy"})
+	page := ask{path: "messages/accounts/order-17", role: act.Operator}
+	body := x.want(t, 200, page, "<dt>State</dt><dd>waiting</dd>", "<dt>Applied</dt><dd>no</dd>", "&#34;note&#34;: &#34;text of 5&#34;", `href="./../../do/messages/cancel?id=order-17&amp;queue=accounts"`)
+	if strings.Contains(body, "xyzzy") {
+		t.Error("the page shows content")
+	}
+	x.RunUntilIdle(worker.Config{})
+	page.path += "?kind=test.add.v1&key=ada"
+	x = again(t, x, s)
+	x.want(t, 200, page, "<dt>State</dt><dd>gone</dd>", "<dt>Applied</dt><dd>yes: document", `href="./../../values/accounts/ada"`, `href="./../../views/totals/ada"`, "handled")
+	var got struct {
+		Results []struct {
+			Applied *bool
+			Flow    []struct{ Step, State string }
+		}
+	}
+	page.header = program
+	if err := json.Unmarshal([]byte(x.want(t, 200, page)), &got); err != nil || len(got.Results) != 1 || got.Results[0].Applied == nil || !*got.Results[0].Applied {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	var steps []string
+	for _, f := range got.Results[0].Flow {
+		steps = append(steps, f.Step+" "+f.State)
+	}
+	if all := strings.Join(steps, ", "); all != "message gone, decision applied, event handled, view applied" {
+		t.Errorf("got %s", all)
+	}
+	x.want(t, 404, ask{path: "messages/nope/order-17", role: act.Viewer}, "unknown queue")
+}
+
+// again serves the pages of the same store, without what was read before.
+func again(t *testing.T, x *site, s *storage.Store) *site {
+	t.Helper()
+	desk, err := act.At(s, act.Program{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := *x
+	if fresh.handler, err = ops.New(ops.Config{Desk: desk, Login: ops.Login{Tokens: x.file}}); err != nil {
+		t.Fatal(err)
+	}
+	return &fresh
+}
+
+// A poison message is found by its ID from every queue's page, and its page leads to the entry.
+func TestPoisonedMessagesAreShown(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "bob", Amount: 1, Key: "order-18"})
+	w := worldtest.NewBare(t, s, handlers.Config{}, channel.Command[worldtest.Add](worldtest.Accounts))
+	handlers.React(w.Registry, worldtest.Accounts, func(context.Context, worldtest.Add) error { return handlers.Poison("closed", errors.New("xyzzy")) })
+	w.RunUntilIdle(worker.Config{})
+	x.want(t, 200, ask{path: "messages/accounts/order-18", role: act.Viewer}, `href="./../../poison/order-18?queue=accounts">poison</a>`, "<dt>Reason</dt><dd>closed</dd>")
+	code, _, header := x.askAll(t, ask{path: "find?q=order-18", role: act.Viewer})
+	if code != 303 || header.Get("Location") != "./poison/order-18?queue=accounts" {
+		t.Errorf("got %d, %v", code, header)
+	}
+}
+
+// A document stands beside its record and its views. A view's document is deleted after it was shown, once.
+func TestViewsStandBesideTheirValues(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 5})
+	x.RunUntilIdle(worker.Config{})
+	x.want(t, 200, ask{path: "values/accounts", role: act.Viewer}, `href="./../values/accounts/ada"`)
+	x.want(t, 200, ask{path: "values/accounts/ada", role: act.Viewer}, "<dt>Messages applied</dt><dd>1</dd>", `href="./../../views/totals/ada"`)
+	x.want(t, 200, ask{path: "views/totals/ada", role: act.Admin}, "<dt>Messages applied</dt><dd>1</dd>", "doesn&#39;t name its sources", `href="./../../do/views/delete?key=ada&amp;view=totals"`)
+	form := url.Values{"view": {"totals"}, "key": {"ada"}, "why": {"folded wrongly"}, "dry-run": {"true"}}
+	x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "Would delete document", "nothing sends them again", "Nothing is done yet")
+	form.Del("dry-run")
+	form.Set("yes", "true")
+	x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "is deleted", "Done.")
+	x.want(t, 404, ask{path: "views/totals/ada", role: act.Admin}, "no document &#34;ada&#34; in totals")
+	form = url.Values{"view": {"accounts"}, "key": {"ada"}, "why": {"x"}, "yes": {"true"}}
+	x.want(t, 400, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form})
+	worldtest.Want(t, "the value's balance", x.Balance("ada"), 5)
+}
