@@ -19,13 +19,12 @@ const mostLines = 60 // of a function outside of tests
 func longFunctions() map[string]string {
 	return map[string]string{
 		"cmd/internal/mutants/list.go promises":       "a table: one entry for each break",
-		"cmd/internal/mutants/acts.go acted":          "a table: one entry for each break",
-		"cmd/internal/mutants/alerts.go alerted":      "a table: one entry for each break",
 		"cmd/internal/mutants/parts.go parts":         "a table: one entry for each break",
 		"cmd/internal/mutants/process.go processes":   "a table: one entry for each break",
 		"cmd/internal/mutants/guard.go guards":        "a table: one entry for each break",
 		"cmd/internal/mutants/adaptive.go adaptives":  "a table: one entry for each break",
 		"cmd/internal/mutants/calls.go guardedCalls":  "a table: one entry for each break",
+		"cmd/internal/mutants/alerts.go alerted":      "a table: one entry for each break",
 		"cmd/internal/mutants/limit.go limits":        "a table: one entry for each break",
 		"cmd/internal/mutants/settings.go changes":    "a table: one entry for each break",
 		"cmd/internal/mutants/turns.go turnRows":      "a table: one entry for each break",

@@ -123,7 +123,7 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 	url := ""
 	for lines := bufio.NewScanner(pipe); lines.Scan(); {
 		all.WriteString(lines.Text() + "\n")
-		if at := strings.Index(lines.Text(), "http://"); at >= 0 && url == "" {
+		if at := strings.Index(lines.Text(), "http://"); at >= 0 && url == "" && !strings.Contains(lines.Text(), "/ops/") { // the link of the operators' pages comes before
 			url = lines.Text()[at:]
 		}
 		if url == "" || !strings.Contains(all.String(), ready) || len(p.paths) > 0 {

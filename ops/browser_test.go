@@ -134,6 +134,7 @@ func TestBrowserFlows(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
 	tab, address := x.open(t, act.Admin, "/a/b")
+	tab.Still()
 	done := browsertest.Visible("p.good[role=status]")
 	left := func(want int) {
 		t.Helper()
@@ -141,14 +142,14 @@ func TestBrowserFlows(t *testing.T) {
 	}
 
 	tab.Do(browsertest.Open(address), chromedp.Click(chromedp.Search(`//nav//a[.="Poison"]`)), browsertest.Visible("table"))
-	first := tab.Text("tbody a")
-	tab.Do(browsertest.Click("tbody a"), browsertest.Visible(".tools"), follow("Retry"), submit("Retry poison"), done)
+	first := tab.Text(`tbody a[href*="poison/m-"]`)
+	tab.Do(browsertest.Click(`tbody a[href*="poison/m-"]`), browsertest.Visible(".tools"), follow("Retry"), submit("Retry poison"), done)
 	left(poisonedMails - 1)
 	if !slices.ContainsFunc(pending(t, x, "mails"), func(id string) bool { return id == first }) {
 		t.Errorf("message %s is not back in its queue", first)
 	}
 
-	tab.Do(browsertest.Open(address+"poison"), browsertest.Click("tbody a"), browsertest.Visible(".tools"), follow("Edit"),
+	tab.Do(browsertest.Open(address+"poison"), browsertest.Click(`tbody a[href*="poison/m-"]`), browsertest.Visible(".tools"), follow("Edit"),
 		browsertest.Type("#f-data", `{"id": "m-06", "to": "bob@example.org", "text": "In short: thanks."}`), submit("Edit poison"), browsertest.Visible("p.error"))
 	tab.Check("the refusal of an edit")
 	tab.Axe("the refusal of an edit")

@@ -37,9 +37,9 @@ func TestFindingsLeadToActs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const resume = `href="./do/queues/resume?queues=accounts"`
-	x.want(t, 200, ask{role: act.Operator}, "queue accounts is paused by ada", "millrace queues resume accounts", resume, "What the store costs")
+	x.want(t, 200, ask{role: act.Operator}, "Queue accounts is paused by ada", "millrace queues resume accounts", resume, "What the store costs")
 	x.want(t, 200, ask{path: "do/queues/resume?queues=accounts", role: act.Operator}, ">accounts</textarea>")
-	if body := x.want(t, 200, ask{role: act.Viewer}, "is paused by ada", `href="./queues/accounts">Show more`); strings.Contains(body, resume) {
+	if body := x.want(t, 200, ask{role: act.Viewer}, "is paused by ada", `href="./queues/accounts" title="On the page of queues">Show more`); strings.Contains(body, resume) {
 		t.Error("a viewer is offered an act")
 	}
 	x.want(t, 200, ask{role: act.Viewer, header: program}, `"acts":[{"act":"queues resume","args":["accounts"]}]`)
@@ -72,7 +72,7 @@ func TestLawAPartThatFailsTakesNothingElse(t *testing.T) {
 		return do()
 	})
 	for name, want := range map[string][]string{
-		"pulse":  {"Not all could be examined", "queue audits is consumed by nobody", "The last 24 hours", "the disk is full", "What the store costs"},
+		"pulse":  {"Not all could be examined", "Queue audits is consumed by nobody", "The last 24 hours", "the disk is full", "What the store costs"},
 		"guards": {"Not all could be examined", `<a href="./queues/accounts">accounts</a>`, "The last 24 hours"},
 		"gates":  {"Not all could be examined", `<a href="./queues/accounts">accounts</a>`},
 	} {

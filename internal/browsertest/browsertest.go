@@ -30,6 +30,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -173,6 +174,15 @@ func (b *Tab) Dark(wished bool) {
 	scheme := map[bool]string{true: "dark", false: "light"}[wished]
 	wish := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, wish); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// Still keeps the next pages from changing by a clock: what a test is about to click stays where it is.
+func (b *Tab) Still() {
+	b.t.Helper()
+	script := page.AddScriptToEvaluateOnNewDocumentParams{Source: "window.setInterval = () => 0"}
+	if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument, script); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -197,12 +197,12 @@ func TestLawWhatIsNotToldIsTriedAgain(t *testing.T) {
 				damage(t, s, "season")
 				minutes(20)
 				a.want(t, "after three failures", "wrong season")
-				if len(a.tried) != 4 {
-					t.Errorf("the hook was called %d times, want 4", len(a.tried))
+				if len(a.attempts()) != 4 {
+					t.Errorf("the hook was called %d times, want 4", len(a.attempts()))
 				}
-				for _, x := range a.tried {
-					if !reflect.DeepEqual(x, a.tried[0]) {
-						t.Errorf("the alert of a later try: got %+v, want %+v", x, a.tried[0])
+				for _, x := range a.attempts() {
+					if first := a.attempts()[0]; !reflect.DeepEqual(x, first) {
+						t.Errorf("the alert of a later try: got %+v, want %+v", x, first)
 					}
 				}
 				if n := a.log.Count("ERROR an alert could not be told", c.log); n != 3 {
@@ -327,8 +327,8 @@ func TestLawNothingIsToldBeforeItsIDIsStored(t *testing.T) {
 		a.fail(func(op storagetest.Op) bool { return op.Name == "put blob" && of("alerts")(op) })
 		damage(t, s, "season")
 		minutes(10)
-		if len(a.tried) > 0 {
-			t.Errorf("tried %+v", a.tried)
+		if len(a.attempts()) > 0 {
+			t.Errorf("tried %+v", a.attempts())
 		}
 		a.fail(nil)
 		minutes(5)
@@ -415,9 +415,9 @@ func TestLawCallsAndFindingsAreBounded(t *testing.T) {
 		all := many(700)
 		for i := range 60 {
 			damage(t, s, all[10*i:10*i+10]...)
-			before := len(a.tried)
+			before := len(a.attempts())
 			minutes(1)
-			if n := len(a.tried) - before; n > 8 {
+			if n := len(a.attempts()) - before; n > 8 {
 				t.Fatalf("the hook was called %d times in a round, want 8 at most", n)
 			}
 		}
@@ -463,8 +463,8 @@ func TestLawAForeignDocumentStays(t *testing.T) {
 				damage(t, s, "season")
 				minutes(20)
 				worldtest.Want(t, "the document", body(), before)
-				if len(a.tried) > 0 || a.log.Count("alerts") == 0 {
-					t.Errorf("tried %+v, logged %s; want no call, and why", a.tried, a.log)
+				if len(a.attempts()) > 0 || a.log.Count("alerts") == 0 {
+					t.Errorf("tried %+v, logged %s; want no call, and why", a.attempts(), a.log)
 				}
 				worldtest.WantErr(t, s.Blobs("alerts").Delete(t.Context(), "shop", storage.Condition{}), nil)
 				minutes(10)
@@ -480,8 +480,8 @@ func TestLawNotesAreNotTold(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		a := start(t, s, nil)
 		minutes(20)
-		if len(a.tried) > 0 {
-			t.Errorf("told %+v", a.tried)
+		if len(a.attempts()) > 0 {
+			t.Errorf("told %+v", a.attempts())
 		}
 		a.quit(t)
 	})

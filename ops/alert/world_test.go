@@ -131,6 +131,13 @@ func (p *process) all() []alert.Alert {
 	return slices.Clone(p.told)
 }
 
+// attempts returns the calls of the hook.
+func (p *process) attempts() []alert.Alert {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.tried)
+}
+
 // minutes lets rounds go by.
 func minutes(n int) { time.Sleep(time.Duration(n) * time.Minute) }
 

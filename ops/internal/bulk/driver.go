@@ -181,7 +181,9 @@ func (x *Driver) follow(ctx context.Context, id string, f Follower, patient bool
 			failures = 0
 			continue
 		case !patient, storecall.Permanent(err), errors.Is(err, storage.ErrNotFound):
-			d.release(ctx)
+			if !unsure(err) { // otherwise it would be one more long wait
+				d.release(ctx)
+			}
 			return doc.Act, err
 		}
 		if failures == 0 {
