@@ -3,8 +3,12 @@ package handlers_test
 import (
 	"context"
 	"errors"
+	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
@@ -129,4 +133,53 @@ func TestAboutUnrecordedMessages(t *testing.T) {
 	for id, want := range map[string]bool{"known": true, "other": false, "panics": true} {
 		worldtest.Want(t, id, w.Registry.Inside().Handlers.About()[0].Unrecorded(&channel.Envelope{ID: id}), want)
 	}
+}
+
+// A registry tells what a handler would make of a message, and writes nothing, whatever the handler's code does.
+func TestAboutTriedMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSteps(t, handlers.Config{})
+		counts := values.New(w.Channels, "counts", values.Config[int]{})
+		handling.Fold(w.Registry.Inside(), kind("a"), "count", "steps-a", counts, func(_ *channel.Envelope, m Step) (string, bool) {
+			return m.To, m.To != "other"
+		}, func(v int, _ *channel.Envelope, m Step) (int, []channel.Message, error) {
+			switch m.To {
+			case "panics":
+				panic("oops")
+			case "exits":
+				runtime.Goexit()
+			case "hangs":
+				time.Sleep(time.Hour) // in a bubble
+			case "fails":
+				return v, nil, errors.New("no")
+			case "same":
+				return 7, nil, values.ErrUnchanged
+			}
+			return v + 1, []channel.Message{Step{"b", "x"}}, nil
+		})
+		try := w.Registry.Inside().Handlers.About()[0].Try
+		for to, want := range map[string]string{"panics": "oops", "exits": "Goexit", "hangs": "takes longer than", "fails": "no"} {
+			e := worldtest.Envelope(channel.NewID(), Step{"a", to})
+			if got, err := try(t.Context(), &e); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %+v, %v; want %q", to, got, err, want)
+			}
+		}
+		for to, want := range map[string]wire.Tried{
+			"other": {Ignored: true}, "same": {Key: "same", Before: []byte("0"), After: []byte("0")}, "count": {Key: "count", Before: []byte("0"), After: []byte("1")},
+		} {
+			e := worldtest.Envelope(channel.NewID(), Step{"a", to})
+			got, err := try(t.Context(), &e)
+			if emits := len(got.Emits); emits == 1 != (to == "count") || emits == 1 && got.Emits[0].Kind != (Step{"b", ""}).Kind() {
+				t.Errorf("%s: it would emit %+v", to, got.Emits)
+			}
+			if got.Emits = nil; err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: got %+v, %v; want %+v", to, got, err, want)
+			}
+		}
+		for key, err := range counts.Keys(t.Context(), "", "") {
+			t.Errorf("it wrote document %q (%v)", key, err)
+		}
+		time.Sleep(time.Hour) // what hangs ends
+	})
 }

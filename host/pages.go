@@ -86,6 +86,9 @@ func (s *service) pages(a *App) (*ops.Pages, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.registry != nil { // so people can try what a command would do
+		desk.Registry, desk.Handled = s.registry, s.registry.Inside().Handlers.About()
+	}
 	pages, err := ops.New(ops.Config{Desk: desk, Path: opsPath, Login: login, Logger: a.Log})
 	if err != nil {
 		return nil, &boot.UsageError{Err: fmt.Errorf("-ops-tokens, -ops-header, -ops-proxies: %w", err)}

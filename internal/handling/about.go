@@ -1,6 +1,7 @@
 package handling
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/millrace-go/millrace/channel"
@@ -21,6 +22,7 @@ func (t *Table) About() (all []wire.Handled) {
 					failed := usercode.Contain(func() error { without = h.folder.idempotent(e); return nil })
 					return failed != nil || without
 				}
+				about.Try = func(ctx context.Context, e *channel.Envelope) (wire.Tried, error) { return t.try(ctx, queue, e) }
 				about.Key = func(e *channel.Envelope) (string, bool, error) { return t.keyOf(queue, e) }
 			}
 			for _, about.Kind = range t.codec.Kinds(h.kind) {

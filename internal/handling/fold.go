@@ -35,6 +35,7 @@ func Fold[V any, M channel.Message](r *Registry, as As, name, queue string, c *v
 	h.decode = r.Handlers.codec.Decode
 	h.key = func(e *channel.Envelope, m any) (string, bool) { return key(e, m.(M)) }
 	h.fold = func(v V, e *channel.Envelope, m any) (V, []channel.Message, error) { return f(v, e, m.(M)) }
+	h.try = tryFold(c, as, f)
 	h.folder = r.folders[c.Name()]
 	if h.folder == nil {
 		h.folder = newFolder(c, r.Timeout, h.wrapped)

@@ -32,6 +32,7 @@ type Handler struct {
 	folder     *folder
 	turns      *turns
 	decode     func(*wire.Envelope) (any, error)
+	try        func(context.Context, *Delivery) (wire.Tried, error)
 	fold       any // func(V, *wire.Envelope, any) (V, []wire.Message, error), for the folder's V
 
 	timeout time.Duration // of a delivery that is handled alone

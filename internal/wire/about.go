@@ -1,6 +1,9 @@
 package wire
 
-import "reflect"
+import (
+	"context"
+	"reflect"
+)
 
 // RoutedKind is what the routes say about a kind.
 type RoutedKind struct {
@@ -36,4 +39,16 @@ type Handled struct {
 	// Key returns the key of the document that a message is for; ok is false for a message that the handler ignores.
 	// Key is nil for a reaction. It calls the user's code, and returns an error for whatever that code does but hang.
 	Key func(*Envelope) (key string, ok bool, err error)
+
+	// Try tells what the handler would make of a message, and writes nothing. It is nil for a reaction. It calls the user's
+	// code, as Key does, and gives up code that hangs.
+	Try func(context.Context, *Envelope) (Tried, error)
+}
+
+// A Tried is what a handler would do to a document.
+type Tried struct {
+	Ignored       bool   // the message isn't for the handler
+	Key           string // of the document
+	Before, After []byte // the value, as JSON
+	Emits         []Envelope
 }

@@ -101,7 +101,7 @@ func At(store *storage.Store, p Program) (*Desk, error) {
 // Look reads again what the programs have published.
 func (d *Desk) Look(ctx context.Context) (err error) {
 	var own *catalog.Description
-	if d.Registry != nil {
+	if d.Routes != nil {
 		x := catalog.Describe(d.Registry, catalog.Program{Name: d.Command})
 		own = &x
 	}

@@ -44,7 +44,7 @@
 //	             messages.go shows, cancels and purges what waits
 //	poison.go    lists and shows the messages of the poison queues; settle.go retries and discards them, and edit.go
 //	             sends one with another body. bulk.go does so with all that match
-//	send.go      sends a command
+//	send.go      sends a command, and try.go shows what one would do
 //	processes.go lists and shows instances of plans. processes_act.go acts on one, processes_many.go on a selection,
 //	             and processes_verbs.go has the acts
 //	settings.go  shows settings; settingchanges.go changes them, settingversions.go lists and compares their versions,

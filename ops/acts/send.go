@@ -85,14 +85,23 @@ func commandsOf(routes *channel.Routes) (all []string) {
 	return all
 }
 
+// commandOf is what is known of a kind of command.
+func commandOf(c *act.Call, kind string) (*catalog.Kind, error) {
+	about := c.Known.Kind(channel.Kind(kind))
+	switch all := c.Known.Commands(); {
+	case about != nil && about.Command:
+		return about, nil
+	case len(all) > 0:
+		return nil, unknownCommand(kind, all)
+	}
+	return nil, act.Usage("unknown command %s%s", act.Word(kind), c.Unpublished())
+}
+
 // send sends a command.
 func send(ctx context.Context, c *act.Call, in *sendInput) error {
-	about := c.Known.Kind(channel.Kind(in.kind))
-	if about == nil || !about.Command {
-		if all := c.Known.Commands(); len(all) > 0 {
-			return unknownCommand(in.kind, all)
-		}
-		return act.Usage("unknown command %s%s", act.Word(in.kind), c.Unpublished())
+	about, err := commandOf(c, in.kind)
+	if err != nil {
+		return err
 	}
 	now := time.Now()
 	e := channel.Envelope{ID: in.id, Source: act.Source, Kind: about.Kind, Time: now, Data: in.body}

@@ -110,7 +110,7 @@ func documentActs() []*act.Act {
 		act.New(act.Act{Noun: "views", Verb: "show", Role: act.Viewer, Reveals: true, About: "show a document of a view",
 			More: "It may be personal. values show also prints the sequence numbers that it has folded.",
 		}, show(true), showView),
-		rebuildAct(),
+		tryAct(), rebuildAct(),
 	}
 }
 

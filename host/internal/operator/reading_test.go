@@ -64,7 +64,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 		"queues show": worldtest.Accounts, "messages show": worldtest.Accounts + " " + poisoned, "values about": "totals ada", "programs show": "stranger", "find": "ada", "audit show": acted,
 	}
 	for _, a := range new(session).table() {
-		if a.Role != act.Viewer || a.Noun == "ops" { // which serves until a signal
+		if a.Role != act.Viewer || a.Noun == "ops" || a.Name() == "values try" { // these serve until a signal, and need the program's code
 			continue
 		}
 		line := append(strings.Fields(a.Name()), strings.Fields(arguments[a.Name()])...)
