@@ -135,7 +135,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	}
 	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
 		look := linkTo(a, p.Root, "reveal=true")
-		look.Name, look.About = "look for content", "with a reason, which the audit log keeps"
+		look.Name, look.About = "reveal content", "with a reason, which the audit log keeps"
 		p.Acts = append(p.Acts, look)
 	}
 	for _, x := range s.of(noun) {

@@ -40,8 +40,8 @@ type Handled struct {
 	// Key is nil for a reaction. It calls the user's code, and returns an error for whatever that code does but hang.
 	Key func(*Envelope) (key string, ok bool, err error)
 
-	// Try tells what the handler would make of a message, and writes nothing. It is nil for a reaction. It calls the user's
-	// code, as Key does, and gives up code that hangs.
+	// Try tells what the handler would make of a message, and writes nothing. It is nil for a reaction. It calls the
+	// user's code, as Key does, and gives up code that hangs.
 	Try func(context.Context, *Envelope) (Tried, error)
 }
 

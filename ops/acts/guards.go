@@ -32,7 +32,7 @@ type guardInput struct{ name string }
 
 func guardActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "guards", Verb: "list", Role: act.Viewer, About: "list the guards of outside services, open or closed",
+		act.New(act.Act{Noun: "guards", Verb: "list", Role: act.Viewer, Reveals: true, About: "list the guards of outside services, open or closed",
 			More: "It lists the guards whose breakers have ever been open. STATE is closed (calls go on), open (the service is away for all " +
 				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it).",
 		}, func(in *act.Page) []act.Field { return act.List(in, "guards", "names") }, listGuards),
@@ -52,11 +52,12 @@ func guardNames(ctx context.Context, d *act.Desk) []string {
 	return act.NamesOf(guard.List(ctx, d.Store), nameOfGuard)
 }
 
-func newGuard(s guard.Status) Guard {
-	line := Guard{Name: s.Name, State: guardClosed, Since: act.Maybe(s.Since), Why: s.Why}
+// newGuard tells of a guard. Why a service is away is an error of the program's code.
+func newGuard(c *act.Call, s guard.Status) Guard {
+	line := Guard{Name: s.Name, State: guardClosed, Since: act.Maybe(s.Since), Why: c.Fault(s.Why)}
 	switch {
 	case s.Damaged:
-		line.State = act.Corrupt
+		line.State, line.Why = act.Corrupt, s.Why
 	case s.All:
 		line.State = guardOpen
 	case s.Open:
@@ -69,8 +70,8 @@ func listGuards(ctx context.Context, c *act.Call, page *act.Page) error {
 	return act.Listing[guard.Status]{
 		None: "No guard's breaker has ever been open.", Head: []string{"NAME", "STATE", "SINCE", "WHY"}, Name: nameOfGuard,
 		Row: func(s guard.Status) (any, []any) {
-			line := newGuard(s)
-			return line, []any{s.Name, line.State, s.Since, act.Short(s.Why)}
+			line := newGuard(c, s)
+			return line, []any{s.Name, line.State, s.Since, act.Short(line.Why)}
 		},
 	}.Tell(c, *page, guard.List(ctx, c.Store))
 }
@@ -85,7 +86,7 @@ func closeGuard(ctx context.Context, c *act.Call, in *guardInput) error {
 	case err != nil:
 		return err
 	}
-	line := newGuard(before)
+	line := newGuard(c, before)
 	if !before.Open {
 		line.Result = unchanged
 		return c.Say(line, "Guard %s was closed already.", name)
@@ -94,9 +95,6 @@ func closeGuard(ctx context.Context, c *act.Call, in *guardInput) error {
 	text := fmt.Sprintf("Guard %s is closed: its calls go on, but in processes that the service has asked to wait. It was %s", name, line.State)
 	if !before.Since.IsZero() {
 		text += " for " + act.Age(time.Since(before.Since))
-	}
-	if before.Why != "" {
-		text += ": " + before.Why
 	}
 	return c.Say(line, "%s", text)
 }

@@ -44,7 +44,7 @@ type turnInput struct {
 
 func turnActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "turns", Verb: "list", Role: act.Viewer, About: "list the keys of a queue that are held, halted, or wait for a message",
+		act.New(act.Act{Noun: "turns", Verb: "list", Role: act.Viewer, Reveals: true, About: "list the keys of a queue that are held, halted, or wait for a message",
 			More: "It is for queues with handlers.OneAtATime or handlers.ReactInOrder. STATE is halted, gap (an event waits for one that has not come), " +
 				"waiting (a message comes first, and is tried again), held (a process handles one), or free. The holder may have died: then others " +
 				"take over. SKIPPED counts the messages that others went past. Keys may be personal.",
@@ -68,7 +68,12 @@ func listTurns(ctx context.Context, c *act.Call, in *turnInput) error {
 		None: "No key is held, is halted or waits.", Head: []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"},
 		Name: func(x keylock.Info) string { return x.Key },
 		Row: func(x keylock.Info) (any, []any) {
-			word, why := look.TurnState(x)
+			word, why := look.TurnState(x, c.Fault)
+			if h := x.State.Halted; h != nil {
+				halted := *h
+				halted.Why = c.Fault(h.Why)
+				x.State.Halted = &halted
+			}
 			line := Turn{Queue: in.queue, Key: x.Key, State: word, Fence: x.Fence, At: act.Maybe(x.At),
 				First: x.State.First, Gap: x.State.Gap, Halted: x.State.Halted, Skipped: x.State.Skipped, Released: x.State.Released}
 			if x.Held {
@@ -106,7 +111,7 @@ func checkTurnQueue(ctx context.Context, d *act.Desk, queue string) error {
 func (in *turnInput) keys(ctx context.Context, s *storage.Store) iter.Seq2[keylock.Info, error] {
 	return func(yield func(keylock.Info, error) bool) {
 		for x, err := range keylock.List(ctx, s, in.queue, in.page.After) {
-			if word, _ := look.TurnState(x); err == nil && word == "free" && !in.all {
+			if word, _ := look.TurnState(x, act.Short); err == nil && word == "free" && !in.all {
 				continue
 			}
 			if !yield(x, err) {
@@ -129,7 +134,7 @@ func releaseTurn(ctx context.Context, c *act.Call, in *turnInput) error {
 		return err
 	}
 	line := TurnReleased{Queue: in.queue, Key: in.key, Result: "released"}
-	_, why := look.TurnState(before)
+	_, why := look.TurnState(before, c.Fault)
 	switch {
 	case !goesOn:
 		line.Result = unchanged

@@ -30,12 +30,9 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 			f.Severity, f.Text = Note, fmt.Sprintf("some processes can't reach the service of guard %s, and others can", s.Name)
 			f.Fix = "The metric millrace_guard_alone is 1 in those that can't: look at their network."
 		}
-		f = f.mended(desk, "%s If no program has the guard any more: %s", f.Fix, act.Hint{Act: "guards close", Args: []string{s.Name}})
+		f = f.mended(desk, "%s The error: %s. If no program has the guard any more: %s", f.Fix, act.Hint{Act: "guards list", Open: "--reveal --why TEXT"}, act.Hint{Act: "guards close", Args: []string{s.Name}})
 		if !s.Since.IsZero() {
 			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
-		}
-		if s.Why != "" {
-			f.Text += ": " + s.Why
 		}
 		all = append(all, f)
 	}

@@ -57,7 +57,7 @@ func turnsOf(ctx context.Context, d *act.Desk, queue string, lag time.Duration) 
 	var halted, waits, broken keysWaiting
 	seen, list := 0, act.Hint{Act: "turns list", Args: []string{queue}}
 	for x, err := range keylock.List(ctx, d.Store, queue, "") {
-		_, why := look.TurnState(x)
+		_, why := look.TurnState(x, func(string) string { return "" }) // a halt's reason is an error of the program's code
 		switch s, now := x.State, time.Now(); {
 		case err != nil && x.Key == "":
 			return nil, err

@@ -20,13 +20,13 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 	putBlob(t, x.Store, "shares", "rate/smtp", `{"members":{"a":{}}}`)
 	putBlob(t, x.Store, "shares", "slots/smtp", `{"members":{}}`)
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
-		"WRONG the service of guard smtp is away for all processes, since", `ago): no route \x1b[31m Queues wait for it`,
+		"WRONG the service of guard smtp is away for all processes, since", "ago) Queues wait for it", "guards list --reveal --why TEXT",
 		"NOTE some processes can't reach the service of guard crm, and others can The metric millrace_guard_alone",
-		"NOTE the service of guard map asks all processes to wait: 429 Queues wait for it",
-		"WRONG the document of guard junk is damaged: the document can't be read", "The next process that looks replaces it",
+		"NOTE the service of guard map asks all processes to wait Queues wait for it",
+		"WRONG the document of guard junk is damaged", "The next process that looks replaces it",
 		"NOTE the document of limit rate/smtp can't be read")
-	contains(t, "guards list", x.want(t, 0, "", "guards", "list"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
-	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `, `no route \x1b[31m`)
+	contains(t, "guards list", x.want(t, 0, "", "guards", "list", "-reveal", "-why", "x"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
+	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `)
 	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
 	got := oneLine[acts.Guard](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
 	worldtest.Want(t, "result and state", got.Result+" "+got.State, "closed corrupt")

@@ -18,11 +18,15 @@ func GateIsDue(s gate.State, now time.Time) bool {
 // NotUpdates leaves out the leases of lease.Update: there is one for each document that was ever updated.
 func NotUpdates(name string) bool { return !strings.HasPrefix(name, "update/") }
 
-// TurnState says in a word how a key is, and in a few what it waits for.
-func TurnState(x keylock.Info) (word, why string) {
+// TurnState says in a word how a key is, and in a few what it waits for. fault tells of an error of the program's code.
+func TurnState(x keylock.Info, fault func(string) string) (word, why string) {
 	switch s := x.State; {
 	case s.Halted != nil:
-		return "halted", fmt.Sprintf("by message %s, %s: %s", s.Halted.Message, act.Ago(s.Halted.Since), s.Halted.Why)
+		why = fmt.Sprintf("by message %s, %s", s.Halted.Message, act.Ago(s.Halted.Since))
+		if text := fault(s.Halted.Why); text != "" {
+			why += ": " + text
+		}
+		return "halted", why
 	case s.Gap != nil:
 		return "gap", fmt.Sprintf("event %d waits for event %d, %s", s.Gap.Sequence, s.Gap.Previous, act.Ago(s.Gap.Since))
 	case s.First != nil:
