@@ -49,7 +49,7 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 		}
 		x := formField{Name: f.Name, Label: f.Name, About: strings.ReplaceAll(f.About, "`", ""), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
 		x.Placed, x.Given = f.Place != "", len(values[f.Name]) > 0 && values.Get(f.Name) != ""
-		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && q.Act.Why == act.Must
+		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && (q.Act.Why == act.Must || values.Has("reveal"))
 		switch f.Kind {
 		case act.KindFlag:
 			x.Kind = "checkbox"
@@ -106,6 +106,10 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 		q := a.Request()
 		err := fill(q, r.URL.Query())
 		var t *told
+		if err == nil && q.Noted() && !wantsJSON(r) { // the form asks for the reason first
+			s.write(w, r, status, "form.html", p)
+			return
+		}
 		if err == nil {
 			t, err = s.reads.read(r.Context(), a.Name()+"?"+r.URL.RawQuery, q)
 		}

@@ -343,7 +343,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 	if err := json.NewDecoder(strings.NewReader(s.operate("poison", "list", "-json"))).Decode(&entry); err != nil {
 		t.Fatal(err)
 	}
-	show := exec.CommandContext(within(t), s.millrace, "poison", "show", entry.Key, "-store", "sqlite:"+db)
+	show := exec.CommandContext(within(t), s.millrace, "poison", "show", entry.Key, "--reveal", "--why", "test", "-store", "sqlite:"+db)
 	if out, err := show.CombinedOutput(); err != nil || !strings.Contains(string(out), s.secret) {
 		t.Errorf("poison show tells nothing of the person (%v): %s", err, out)
 	}

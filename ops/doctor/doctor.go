@@ -17,11 +17,11 @@ type Finding struct {
 	Check   string `json:"check"`
 	Queue   string `json:"queue,omitempty"`
 	Program string `json:"program,omitempty"`
-	About   string `json:"about,omitempty"` // names what else the finding is about
 	Text    string `json:"text"`
 	Fix     string `json:"fix"`
 
-	Acts []act.Hint `json:"acts,omitempty"` // that help, as Fix has them
+	Acts  []act.Hint `json:"acts,omitempty"`  // that help, as Fix has them
+	About string     `json:"about,omitempty"` // names what else than the queue and the program the finding is about
 }
 
 // Key names what a finding is about: the check with the queue, the program and the thing. Numbers, ages and the

@@ -48,7 +48,7 @@ func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poison
 		if n := poisoned[name]; n > 0 {
 			all = append(all, Finding{Severity: Wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, act.Count(int(n), "message"))}.
 				mended(desk, "%s shows why. Then edit, retry or discard them.", act.Hint{Act: "poison list", Flags: map[string]string{"queue": name}}).
-				and(act.Hint{Act: "poison retry", Flags: map[string]string{"queue": name}}).and(act.Hint{Act: "poison discard", Flags: map[string]string{"queue": name}}))
+				and(act.Hint{Act: "poison retry", Flags: map[string]string{"queue": name, "all": "true"}}).and(act.Hint{Act: "poison discard", Flags: map[string]string{"queue": name, "all": "true"}}))
 		}
 	}
 	return all

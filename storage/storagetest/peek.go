@@ -89,7 +89,11 @@ func peekInFlight(t *check) {
 	q.send("body")
 	t0 := time.Now()
 	q.one(t.short())
-	q.peek()
+	got, err := collect(t, q.Peek(t.ctx))
+	t.ok(err)
+	if len(got) > 0 && time.Since(t0) < t.short() {
+		t.Errorf("shown while it was in flight: %d messages", len(got))
+	}
 	t.past(t0, t.short())
 	t.eventually("what is held no longer", func() bool {
 		got, err := collect(t, q.Peek(t.ctx))
@@ -98,7 +102,7 @@ func peekInFlight(t *check) {
 	})
 	d := q.one(hold)
 	q.peek()
-	_, err := q.Extend(t.ctx, d.Receipt, 0)
+	_, err = q.Extend(t.ctx, d.Receipt, 0)
 	t.ok(err)
 	q.peek("body")
 }

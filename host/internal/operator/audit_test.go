@@ -35,7 +35,7 @@ func TestAuditList(t *testing.T) {
 		t.Errorf("failed: got %+v", failed)
 	}
 	out := x.want(t, 0, "", "audit", "list")
-	contains(t, "for people", out, "WHEN WHO FROM ACT WHY RESULT", "0s ago bob? "+pause.From+" queues pause nope x unknown queue", "queues pause wishes lists --for 30m no budget 2 told")
+	contains(t, "for people", out, "WHEN WHO FROM ACT WHY RESULT", " ago bob? "+pause.From+" queues pause nope x unknown queue", "queues pause wishes lists --for 30m no budget 2 told")
 	contains(t, "of one", x.want(t, 0, "", "audit", "list", "-who", "bob", "-limit", "1"), "bob?")
 	contains(t, "a limit", x.want(t, 0, "", "audit", "list", "-limit", "1"), "Note: there are more.")
 }

@@ -23,7 +23,7 @@ func TestOnAzurite(t *testing.T) {
 		t.Errorf("queues: got %d, and %+v", len(queue), q)
 	}
 	id := reservations.Key(sent[0].ID)
-	if r := w.want(t, 0, "poison", "show", id); !strings.Contains(r.out, sent[0].Email) {
+	if r := w.want(t, 0, "poison", "show", id, "-reveal", "-why", "x"); !strings.Contains(r.out, sent[0].Email) {
 		t.Errorf("show: got %s", r.out)
 	}
 	if got := len(jsonLines[acts.Poisoned](t, w.want(t, 0, "poison", "list", "-json"))); got != 12 {

@@ -35,7 +35,7 @@ func TestExitCodes(t *testing.T) {
 		{"help send", 0, "standard input"},
 		{"poison -help", 0, "  discard     delete messages"},
 		{"poison retry -help", 0, "-dry-run"},
-		{"poison", 2, "poison list, poison show"},
+		{"poison", 2, "poison list, poison groups, poison show"},
 		{"poison lst", 2, `unknown verb poison "lst"`},
 		{"lst", 2, "unknown verb"},
 		{"-store x queues", 2, "unknown kind of store URL"},
@@ -247,7 +247,7 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "x", "-data", command1)
 		case "views rebuild":
 			args = append(args, "months")
-		case "send":
+		case "send", "values try":
 			args = append(args, "reservations.cancel.v1", command1)
 		case "poison show":
 			args = append(args, "x")
