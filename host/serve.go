@@ -424,19 +424,28 @@ func (s *service) operators(a *App) (parts []boot.Part, err error) {
 		}
 		mux.Handle("GET /scale", scale)
 	}
-	mux.Handle("/processes", http.RedirectHandler(opsPath+"/processes", http.StatusMovedPermanently))
+	mux.HandleFunc("/processes", func(w http.ResponseWriter, r *http.Request) { moved(w, r, opsPath+"/processes") })
 	mux.HandleFunc("/processes/{plan}/{id...}", func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, opsPath+"/processes/"+url.PathEscape(r.PathValue("id"))+"?plan="+url.QueryEscape(r.PathValue("plan")), http.StatusMovedPermanently)
+		moved(w, r, opsPath+"/processes/"+url.PathEscape(r.PathValue("id"))+"?plan="+url.QueryEscape(r.PathValue("plan")))
 	})
+	all := http.NewServeMux()
+	all.Handle("/", byAddressAlone(a.admin, mux))
 	pages, err := s.pages(a)
 	if err != nil {
 		return nil, err
 	}
 	if pages != nil {
-		mux.Handle(opsPath+"/", pages)
+		all.Handle(opsPath, pages) // they know to which names they answer
+		all.Handle(opsPath+"/", pages)
 		parts = append(parts, boot.Part{Name: "bulk acts", Run: pages.Run})
 	}
-	return append(parts, a.server("admin server", a.admin, byAddressAlone(a.admin, mux))), nil
+	return append(parts, a.server("admin server", a.admin, all)), nil
+}
+
+// moved leads to another path of this server, by a relative address: a proxy may serve the port under any path.
+func moved(w http.ResponseWriter, r *http.Request, path string) {
+	w.Header().Set("Location", "."+strings.Repeat("/..", strings.Count(r.URL.EscapedPath(), "/")-1)+path)
+	w.WriteHeader(http.StatusMovedPermanently)
 }
 
 func (a *App) server(name string, ln net.Listener, h http.Handler) boot.Part {

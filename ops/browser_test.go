@@ -22,15 +22,30 @@ import (
 	"github.com/millrace-go/millrace/ops/acts"
 )
 
-// open serves the pages over HTTP, under a path that a proxy has put before the program's, and opens a tab whose person
-// has a role. The address ends with the slash of the first page.
-func (x *site) open(t *testing.T, role act.Role, prefix string) (tab *browsertest.Tab, address string) {
+// open serves the pages over HTTP, and opens a tab whose person has a role. The address ends with the slash of the
+// first page.
+func (x *site) open(t *testing.T, role act.Role) (tab *browsertest.Tab, address string) {
+	t.Helper()
+	tab = browsertest.New(t)
+	srv := httptest.NewServer(x.handler)
+	t.Cleanup(srv.Close)
+	tab.Token(x.tokens[role])
+	return tab, srv.URL + "/ops/"
+}
+
+// come serves the pages under a path that a proxy has put before the program's, and opens a tab whose person has logged
+// in by the form of the first page.
+func (x *site) come(t *testing.T, role act.Role, prefix string) (tab *browsertest.Tab, address string) {
 	t.Helper()
 	tab = browsertest.New(t)
 	srv := httptest.NewServer(http.StripPrefix(prefix, x.handler))
 	t.Cleanup(srv.Close)
-	tab.Token(x.tokens[role])
-	return tab, srv.URL + prefix + "/ops/"
+	address = srv.URL + prefix + "/ops/"
+	tab.Do(browsertest.Open(address+"queues/accounts"), browsertest.Type("#token", x.tokens[role]), submit("Log in"), browsertest.Visible("nav"))
+	if at := browsertest.Eval[string](tab, "location.href"); at != address {
+		t.Fatalf("the form leads to %s, want %s", at, address)
+	}
+	return tab, address
 }
 
 // pages are the addresses of a page of each sort, of each noun and of each act.
@@ -59,7 +74,7 @@ func (x *site) pages() (all []string) {
 func TestLawEachPageIsForEverybody(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
-	tab, address := x.open(t, act.Admin, "")
+	tab, address := x.open(t, act.Admin)
 	for i, page := range x.pages() {
 		tab.Width(1280)
 		tab.Dark(false)
@@ -133,7 +148,7 @@ func follow(text string) browsertest.Action {
 func TestBrowserFlows(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
-	tab, address := x.open(t, act.Admin, "/a/b")
+	tab, address := x.come(t, act.Admin, "/a/b")
 	tab.Still()
 	done := browsertest.Visible("p.good[role=status]")
 	left := func(want int) {
@@ -213,7 +228,7 @@ func pending(t *testing.T, x *site, queue string) (all []string) {
 func TestBrowserByKeys(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
-	tab, address := x.open(t, act.Admin, "")
+	tab, address := x.open(t, act.Admin)
 	// to presses the tab key until what is wanted has the focus.
 	to := func(want string) {
 		t.Helper()
@@ -258,7 +273,7 @@ func selector(want string) string {
 func TestBrowserKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
-	tab, address := x.open(t, act.Viewer, "")
+	tab, address := x.open(t, act.Viewer)
 	tab.Width(390)
 	tab.Do(browsertest.Open(address + "queues/accounts"))
 	browsertest.Eval[bool](tab, `document.querySelector(".wide").scrollLeft = 40, window.scrollTo(0, 60), document.activeElement.blur(), window.old = document.querySelector(".now"), true`)
@@ -280,7 +295,7 @@ func TestPictureOfTheFirstPage(t *testing.T) {
 	t.Parallel()
 	const width, height, most = 1280, 900, 150_000
 	x := newTown(t)
-	tab, address := x.open(t, act.Admin, "")
+	tab, address := x.open(t, act.Admin)
 	tab.Width(width)
 	tab.Dark(false)
 	tab.Do(browsertest.Open(address), browsertest.Visible(".finding"), browsertest.Visible("table"))

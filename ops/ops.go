@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -27,13 +27,20 @@ import (
 //
 //	Tokens   string            // the file of tokens; "" for none
 //	Header   string            // in which a proxy names the person, such as X-Forwarded-User; "" for none
-//	Proxies  []netip.Prefix    // whose Header is believed; wanted with Header
-//	Role     act.Role          // of a person whom a proxy names; defaults to Viewer
+//	Proxies  []netip.Prefix    // that may forward requests, and whose Header is believed; see [ParseProxies]
 //	Hosts    []string          // names of the door beside this machine's own; with a port if it isn't 80 or 443
+//	Insecure bool              // other machines may come without TLS and without a proxy
 //	Link     func(path string) // shows a link that works once, by its path; used without Tokens and Header
 //	Operator string            // the name of who comes in by a link; defaults to operator
 //	Logger   *slog.Logger
+//	Flag     string            // stands before the names of these settings in texts, as in -ops-tokens
 type Login = login.Config
+
+// ParseProxies reads the addresses of proxies, and ranges of addresses, with commas between them.
+func ParseProxies(text string) ([]netip.Prefix, error) { return login.ParseProxies(text) }
+
+// ParseHosts reads the names of hosts, with commas between them.
+func ParseHosts(text string) []string { return login.ParseHosts(text) }
 
 // NewToken makes a token of a person with a role: viewer, operator or admin. line is what the file of tokens has of it.
 func NewToken(name, role string) (token, line string, err error) { return login.NewToken(name, role) }
@@ -145,10 +152,7 @@ func (s *server) nouns() (all []string) {
 }
 
 // wantsJSON reports that a program asks.
-func wantsJSON(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
-}
+func wantsJSON(r *http.Request) bool { return login.IsProgram(r) }
 
 // fill sets the fields of a request from values, and returns those that it doesn't know.
 func fill(r *act.Request, values url.Values) error {
@@ -195,13 +199,7 @@ func statusOf(err error) int {
 
 // problem answers an error to a program.
 func (s *server) problem(w http.ResponseWriter, status int, text string) {
-	body, err := json.Marshal(map[string]any{"status": status, "detail": text})
-	if err != nil {
-		body = []byte("{}")
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client may have gone
+	login.Problem(w, status, text)
 }
 
 // write writes a page.

@@ -14,10 +14,9 @@ import (
 
 // A pagesInput is what the pages of operators take.
 type pagesInput struct {
-	address, tokens, header string
-	proxies                 []netip.Prefix
-	hosts                   []string
-	insecure                bool
+	address, tokens, header, hosts string
+	proxies                        []netip.Prefix
+	insecure                       bool
 }
 
 // pages is the act that serves the pages of operators, for a store whose program isn't at hand.
@@ -26,23 +25,16 @@ func (s *session) pages() *act.Act {
 		More: "Without --tokens and --header it prints a link that works once, for whoever sees this terminal.",
 	}, func(in *pagesInput) []act.Field {
 		in.address = "127.0.0.1:9091"
-		prefix := act.Texts(new([]string), "proxy", "believe the header of a proxy at this `ADDRESS`, such as 10.0.0.7 or 10.0.0.0/8; may be given several times")
-		prefix.Set = func(text string) error {
-			p, err := netip.ParsePrefix(text)
-			if at, fault := netip.ParseAddr(text); fault == nil {
-				p, err = at.Prefix(at.BitLen())
-			}
-			if err != nil {
-				return fmt.Errorf("want an address such as 10.0.0.7 or 10.0.0.0/8")
-			}
-			in.proxies = append(in.proxies, p)
-			return nil
+		proxies := act.Text(new(string), "proxies", "the `ADDRESSES` of the proxies that may forward requests, with commas, as in 10.0.0.7,10.1.0.0/16. Their header is believed")
+		proxies.Set = func(text string) (err error) {
+			in.proxies, err = ops.ParseProxies(text)
+			return err
 		}
 		return []act.Field{
 			act.Text(&in.address, "listen", "the `ADDRESS` to serve, HOST:PORT; port 0 takes a free port"),
 			act.Text(&in.tokens, "tokens", "the `FILE` with the tokens of people"),
-			act.Text(&in.header, "header", "the `HEADER` in which a proxy names the person, such as X-Forwarded-User"), prefix,
-			act.Texts(&in.hosts, "host", "the `NAME` under which the pages are reached, with its port if it isn't 80 or 443; may be given several times"),
+			act.Text(&in.header, "header", "the `HEADER` in which a proxy names the person, such as X-Forwarded-User"), proxies,
+			act.Text(&in.hosts, "hosts", "the `NAMES` under which the pages are reached, with commas, each with its port if it isn't 80 or 443"),
 			act.Flag(&in.insecure, "insecure", "serve other machines without TLS and without a proxy"),
 		}
 	}, s.servePages)
@@ -83,15 +75,16 @@ func (s *session) servePages(ctx context.Context, c *act.Call, in *pagesInput) e
 	log := boot.NewLogger(s.process.Stderr, slog.LevelWarn, s.process.Getenv)
 	const path = "/ops"
 	url := strings.TrimSuffix(boot.URL(ln), "/") + path
-	login := ops.Login{Tokens: in.tokens, Header: in.header, Proxies: in.proxies, Hosts: in.hosts, Operator: c.By,
+	login := ops.Login{Tokens: in.tokens, Header: in.header, Proxies: in.proxies, Hosts: ops.ParseHosts(in.hosts), Insecure: in.insecure, Operator: c.By, Flag: "--",
 		Link: func(way string) { _, _ = fmt.Fprintf(s.process.Stderr, "Open %s%s\n", url, way) }} // nobody could read an error either
-	if err := login.Check(ln.Addr(), false, in.insecure); err != nil {
-		return act.Usage("%w", err)
+	if no := login.Check(ln.Addr()); no != nil {
+		return act.Usage("%w", no)
 	}
 	pages, err := ops.New(ops.Config{Desk: c.Desk, Path: path, Login: login, Logger: log})
 	if err != nil {
 		return act.Usage("%w", err)
 	}
+	_, _ = fmt.Fprintf(s.process.Stderr, "The pages are at %s/\n", url) // nobody could read an error either
 	return boot.Run(ctx, boot.Part{Name: "bulk acts", Run: pages.Run},
 		boot.Part{Name: "server", Run: func(ctx context.Context) error { return boot.Serve(ctx, ln, pages, log) }})
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -14,8 +15,7 @@ import (
 )
 
 const (
-	cookieName = "millrace_ops"
-	cookieFor  = 12 * time.Hour
+	cookieFor = 12 * time.Hour
 	// partOfDigest tells the tokens of one name apart. The whole digest is nobody's business.
 	partOfDigest = 16
 )
@@ -66,10 +66,23 @@ func (s *signer) read(value string, now time.Time) (t ticket, ok bool) {
 	return t, now.Before(t.Until) && t.Until.Before(now.Add(cookieFor+time.Minute))
 }
 
-// cookie makes the cookie of a value; an empty one takes it away.
-func cookie(r *http.Request, base, value string) *http.Cookie {
+// cookieName is the name of the cookie for the door that a request has come to. A browser sends the cookies of a host
+// to all its ports, so the name tells ports apart: the port for which the browser asked, and the port of this process,
+// because a proxy may hide the first.
+func cookieName(r *http.Request) string {
+	door := strings.ToLower(r.Host)
+	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		_, port, _ := net.SplitHostPort(at.String()) // "" tells as much
+		door += " " + port
+	}
+	return "millrace_ops_" + digest(door)[:8]
+}
+
+// cookie makes the cookie of a value; an empty one takes it away. It names no path: then a browser takes the folder of
+// the page that logs in or out, which is the right one under any path of a proxy.
+func cookie(r *http.Request, value string) *http.Cookie {
 	c := &http.Cookie{
-		Name: cookieName, Value: value, Path: base, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: cookieName(r), Value: value, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https"), MaxAge: int(cookieFor.Seconds()),
 	}
 	if value == "" {

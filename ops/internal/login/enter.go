@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
+	"encoding/json"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -72,11 +73,6 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		d.page(w, r, base, http.StatusOK, text)
 		return
 	}
-	from := d.from(r)
-	if !d.tries.may(from, now) {
-		d.wait(w, r, base)
-		return
-	}
 	t := ticket{Until: now.Add(cookieFor)}
 	ok := false
 	if once := r.PostForm.Get("once"); once != "" && d.tokens == nil {
@@ -86,15 +82,18 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 	} else if d.tokens != nil {
 		person, known, err := d.tokens.who(strings.TrimSpace(r.PostForm.Get("token")))
 		if err != nil {
-			d.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "nobody can log in to the pages of operators", slog.Any("error", err))
+			d.broken(w, r, base, err)
+			return
 		}
 		if ok = known; ok {
 			t.Name, t.Role, t.Token = person.Name, person.Role, person.token[:partOfDigest]
 		}
 	}
 	if !ok {
-		d.tries.failed(from, now)
-		d.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "an attempt to log in to the pages of operators has failed", slog.String("from", from))
+		if !d.failed(r) {
+			d.wait(w, r, base)
+			return
+		}
 		d.ask(w, r, base, http.StatusForbidden, "")
 		return
 	}
@@ -103,9 +102,8 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		d.page(w, r, base, http.StatusInternalServerError, "You can't be logged in.")
 		return
 	}
-	http.SetCookie(w, cookie(r, base+"/", value))
-	w.Header().Set("Location", "./") // http.Redirect would name the path that this process sees, and not the proxy's
-	w.WriteHeader(http.StatusSeeOther)
+	http.SetCookie(w, cookie(r, value))
+	redirect(w, "./", http.StatusSeeOther)
 }
 
 // page is an answer without a person.
@@ -144,8 +142,24 @@ var enterPage = template.Must(template.New("enter").Parse(`<!doctype html>
 </html>
 `))
 
+// broken answers while the file of tokens can't be read.
+func (d *Door) broken(w http.ResponseWriter, r *http.Request, base string, err error) {
+	d.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "nobody can log in to the pages of operators", slog.Any("error", err))
+	d.page(w, r, base, http.StatusServiceUnavailable, "Nobody can log in now; the log says why.")
+}
+
+// redirect leads to a relative address. http.Redirect would name the path that this process sees, and not the proxy's.
+func redirect(w http.ResponseWriter, way string, status int) {
+	w.Header().Set("Location", way)
+	w.WriteHeader(status)
+}
+
 // ask shows the ways in. code is that of a link.
 func (d *Door) ask(w http.ResponseWriter, r *http.Request, base string, status int, code string) {
+	if IsProgram(r) && status != http.StatusOK {
+		d.page(w, r, base, status, map[bool]string{true: "This doesn't let you in.", false: "Nobody is logged in: send a token, or come in through the proxy that knows you."}[status == http.StatusForbidden])
+		return
+	}
 	d.write(w, status, page{
 		Token: d.tokens != nil, Once: code != "" && d.tokens == nil, Link: code == "" && d.tokens == nil && d.cfg.Link != nil && d.cfg.Header == "",
 		Code: code, Failed: status == http.StatusForbidden, Root: root(r, base),
@@ -160,13 +174,40 @@ func root(r *http.Request, base string) string {
 	return "./" + strings.Repeat("../", strings.Count(below, "/"))
 }
 
+// page answers with a text: a person by a page, and a program by a problem document.
 func (d *Door) page(w http.ResponseWriter, r *http.Request, base string, status int, text string) {
+	if IsProgram(r) && status != http.StatusOK {
+		challenge(w, status)
+		Problem(w, status, text)
+		return
+	}
 	d.write(w, status, page{Text: text, Root: root(r, base)})
 }
 
 func (d *Door) write(w http.ResponseWriter, status int, p page) {
 	p.Style, p.Icon = d.style, d.icon
+	challenge(w, status)
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_ = enterPage.Execute(w, p) // the client may have gone
+}
+
+// challenge says how a program comes in, where an answer has said that it must.
+func challenge(w http.ResponseWriter, status int) {
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	}
+}
+
+// IsProgram reports that a program asks, and no browser.
+func IsProgram(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+// Problem answers a program that something isn't shown or done.
+func Problem(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": text}) // the client may have gone
 }

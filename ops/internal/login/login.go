@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -20,12 +21,45 @@ import (
 type Config struct {
 	Tokens   string            // the file of tokens; "" for none
 	Header   string            // in which a proxy names the person, such as X-Forwarded-User; "" for none
-	Proxies  []netip.Prefix    // whose Header is believed; wanted with Header
-	Role     act.Role          // of a person whom a proxy names; defaults to Viewer
+	Proxies  []netip.Prefix    // that may forward requests, and whose Header is believed; see [ParseProxies]
 	Hosts    []string          // names of the door beside this machine's own; with a port if it isn't 80 or 443
+	Insecure bool              // other machines may come without TLS and without a proxy
 	Link     func(path string) // shows a link that works once, by its path; used without Tokens and Header
 	Operator string            // the name of who comes in by a link; defaults to operator
 	Logger   *slog.Logger
+	Flag     string // stands before the names of these settings in texts, as in -ops-tokens
+}
+
+// flag is the name of a setting as people write it.
+func (c Config) flag(name string) string { return c.Flag + name }
+
+// ParseProxies reads the addresses of proxies, and ranges of addresses, with commas between them.
+func ParseProxies(text string) (all []netip.Prefix, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		p, err := netip.ParsePrefix(one)
+		if at, fault := netip.ParseAddr(one); fault == nil {
+			at = at.Unmap()
+			p, err = at.Prefix(at.BitLen())
+		}
+		if err != nil || p.Addr().Is4In6() { // no address is compared as the latter
+			return nil, errors.New("want addresses such as 10.0.0.7 or 10.1.0.0/16, with commas between them")
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// ParseHosts reads names, with commas between them.
+func ParseHosts(text string) (all []string) {
+	for one := range strings.SplitSeq(text, ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			all = append(all, one)
+		}
+	}
+	return all
 }
 
 // A Person is who a request is from.
@@ -65,20 +99,19 @@ func New(cfg Config) (*Door, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Operator = cmp.Or(cfg.Operator, "operator")
-	if cfg.Role == 0 {
-		cfg.Role = act.Viewer
-	}
 	d := &Door{cfg: cfg, signer: newSigner(), tries: newTries(), guard: http.NewCrossOriginProtection()}
 	switch {
-	case (cfg.Header == "") != (len(cfg.Proxies) == 0):
-		return nil, errors.New("a header that names the person and the proxies that set it are wanted together")
+	case cfg.Header != "" && len(cfg.Proxies) == 0:
+		return nil, fmt.Errorf("%s is believed from proxies alone: name them in %s", cfg.flag("header"), cfg.flag("proxies"))
+	case len(cfg.Proxies) > 0 && cfg.Header == "" && cfg.Tokens == "":
+		return nil, fmt.Errorf("who comes through one of %s needs a token or a name: set %s or %s", cfg.flag("proxies"), cfg.flag("tokens"), cfg.flag("header"))
 	case cfg.Tokens != "":
 		var err error
 		if d.tokens, err = newTokens(cfg.Tokens); err != nil {
 			return nil, err
 		}
 	case cfg.Header == "" && cfg.Link == nil:
-		return nil, errors.New("no way in is configured: want a file of tokens, or proxies with a header")
+		return nil, fmt.Errorf("no way in is configured: %s", cfg.waysIn())
 	case cfg.Header == "":
 		d.newLink(time.Now())
 	}
@@ -106,8 +139,13 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 			mux.Handle("GET "+base+"/"+open, next)
 		}
 	}
+	if base != "" { // the mux would name the path that this process sees, and not the proxy's
+		mux.HandleFunc(base, func(w http.ResponseWriter, _ *http.Request) {
+			redirect(w, "./"+path.Base(base)+"/", http.StatusMovedPermanently)
+		})
+	}
 	mux.HandleFunc("POST "+base+"/logout", func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, cookie(r, base+"/", ""))
+		http.SetCookie(w, cookie(r, ""))
 		d.page(w, r, base, http.StatusOK, "You are logged out.")
 	})
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
@@ -116,10 +154,8 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 		case errors.Is(err, errTries):
 			d.wait(w, r, base)
 		case err != nil:
-			d.cfg.Logger.LogAttrs(r.Context(), slog.LevelError, "nobody can log in to the pages of operators", slog.Any("error", err))
-			d.page(w, r, base, http.StatusServiceUnavailable, "Nobody can log in now; the log says why.")
+			d.broken(w, r, base, err)
 		case !ok && r.Header.Get("Authorization") != "":
-			w.Header().Set("WWW-Authenticate", "Bearer")
 			d.page(w, r, base, http.StatusUnauthorized, "This token is not known.")
 		case !ok:
 			d.ask(w, r, base, http.StatusUnauthorized, "")
@@ -127,6 +163,9 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, person)))
 		}
 	})
+	d.guard.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d.page(w, r, base, http.StatusForbidden, "This request came from a page of another site, which may not send it.")
+	}))
 	guarded := d.guard.Handler(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		headers(w.Header())
@@ -143,17 +182,23 @@ var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-
 
 // refuse says why a request is refused whoever it is from.
 func (d *Door) refuse(r *http.Request) *refused {
-	if d.cfg.Header == "" && len(d.cfg.Proxies) == 0 {
-		for _, name := range forwarded {
-			if r.Header.Get(name) != "" {
-				return &refused{http.StatusForbidden, "This request came through a proxy, and no proxy is configured: set the proxies of the pages for operators."}
-			}
-		}
-	}
-	if !d.isHost(r.Host) {
-		return &refused{http.StatusMisdirectedRequest, "This address doesn't answer to that name. Use a name that is configured for the pages of operators, localhost or 127.0.0.1."}
+	switch known := d.fromProxy(r); {
+	case !known && slices.ContainsFunc(forwarded, func(name string) bool { return len(r.Header.Values(name)) > 0 }):
+		return &refused{http.StatusForbidden, "This request came through a proxy that isn't configured: name its address in " + d.cfg.flag("proxies") + "."}
+	case !known && len(d.cfg.Proxies) > 0 && r.TLS == nil && !d.cfg.Insecure && !d.fromHere(r):
+		return &refused{http.StatusForbidden, "Come in through the proxy: others could read on the way here what you send."}
+	case known && d.cfg.Header != "" && len(r.Header.Values(d.cfg.Header)) > 1:
+		return &refused{http.StatusBadRequest, "The proxy names several persons. It must overwrite the header " + d.cfg.Header + " that a client sends."}
+	case !d.isHost(r.Host):
+		return &refused{http.StatusMisdirectedRequest, "This address doesn't answer to that name. Use localhost, 127.0.0.1, or a name that stands in " + d.cfg.flag("hosts") + "."}
 	}
 	return nil
+}
+
+// fromHere reports that a request comes from this machine, so nobody is on its way.
+func (d *Door) fromHere(r *http.Request) bool {
+	at, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && at.Addr().Unmap().IsLoopback()
 }
 
 // isHost reports that a Host header names a configured address, or this machine alone.
@@ -181,17 +226,13 @@ func (d *Door) who(r *http.Request) (p Person, ok bool, err error) {
 		}
 	}
 	if token, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); is && d.tokens != nil {
-		from := d.from(r)
-		if !d.tries.may(from, time.Now()) {
-			return Person{}, false, errTries
-		}
 		p, ok, err = d.tokens.who(token)
-		if !ok && err == nil {
-			d.tries.failed(from, time.Now())
+		if !ok && err == nil && !d.failed(r) {
+			err = errTries
 		}
 		return p, ok, err
 	}
-	c, err := r.Cookie(cookieName)
+	c, err := r.Cookie(cookieName(r))
 	if err != nil {
 		return Person{}, false, nil // there is none
 	}
@@ -215,13 +256,13 @@ func (d *Door) proxied(name string) (Person, bool, error) {
 			return Person{Name: name, Role: role}, ok, err
 		}
 	}
-	return Person{Name: name, Role: d.cfg.Role}, true, nil
+	return Person{Name: name, Role: act.Viewer}, true, nil
 }
 
 // fromProxy reports that a request comes straight from a proxy that is believed.
 func (d *Door) fromProxy(r *http.Request) bool {
 	at, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && slices.ContainsFunc(d.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap()) })
+	return err == nil && slices.ContainsFunc(d.cfg.Proxies, func(p netip.Prefix) bool { return p.Contains(at.Addr().Unmap().WithZone("")) })
 }
 
 // from is the address that a request came from, for the audit log: that of the person if a proxy that is believed
@@ -234,7 +275,7 @@ func (d *Door) from(r *http.Request) string {
 	if !d.fromProxy(r) {
 		return direct
 	}
-	all := strings.Split(r.Header.Get("X-Forwarded-For"), ",")
+	all := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	if at, err := netip.ParseAddr(strings.TrimSpace(all[len(all)-1])); err == nil { // the one that the proxy has added
 		return at.String()
 	}
@@ -250,21 +291,32 @@ func headers(h http.Header) {
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 }
 
-// ErrOpen says why a door may not stand open at an address.
-var ErrOpen = errors.New("the pages of operators are not served")
+// waysIn says which settings let somebody in.
+func (c Config) waysIn() string {
+	return fmt.Sprintf("set %s, or %s and %s", c.flag("tokens"), c.flag("header"), c.flag("proxies"))
+}
 
-// Check says why an address can't have the door: everybody on the network could look at it, or read what it is told.
-// tls says that the address speaks TLS, and insecure that somebody has said that it needn't.
-func (c Config) Check(address net.Addr, tls, insecure bool) error {
+// A Shut says why a door doesn't stand open at an address, and what opens it.
+type Shut struct{ Why, Fix string }
+
+// Error says both.
+func (s *Shut) Error() string {
+	return "the pages of operators are not served: " + s.Why + ". Fix: " + s.Fix
+}
+
+// Check says why an address that speaks plain HTTP can't have the door: everybody on the network could look at it, or
+// read what it is told. It returns nil if the address can.
+func (c Config) Check(address net.Addr) *Shut {
 	at, err := netip.ParseAddrPort(address.String())
 	if err == nil && at.Addr().Unmap().IsLoopback() {
 		return nil
 	}
 	switch {
 	case c.Tokens == "" && c.Header == "":
-		return fmt.Errorf("%w at %s, which other machines reach, because no login is configured", ErrOpen, address)
-	case !tls && len(c.Proxies) == 0 && !insecure:
-		return fmt.Errorf("%w at %s, because others could read tokens on the way there", ErrOpen, address)
+		return &Shut{fmt.Sprintf("no login is configured, and other machines reach %s", address), c.waysIn() + ", or use an address of this machine alone"}
+	case len(c.Proxies) == 0 && !c.Insecure:
+		return &Shut{fmt.Sprintf("others could read tokens on the way to %s", address),
+			fmt.Sprintf("name the proxies that speak TLS in %s, or use an address of this machine alone, or set %s if nobody else is on the way", c.flag("proxies"), c.flag("insecure"))}
 	}
 	return nil
 }

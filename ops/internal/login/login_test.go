@@ -1,9 +1,13 @@
 package login
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,17 +19,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/millrace-go/millrace/ops/act"
 )
 
 // A visit is a request to a door, and what came of it.
 type visit struct {
 	method, path, host string
 	header             map[string]string
+	more               http.Header // lines beside these of header
 	form               url.Values
 	cookie             *http.Cookie
 	remote             string
+	port               int // at which the request has come; 0 if nobody knows
 }
 
 // shown is what next shows to whom it lets in.
@@ -55,6 +59,12 @@ func (v visit) at(d *Door) *http.Response {
 	for name, value := range v.header {
 		r.Header.Set(name, value)
 	}
+	for name, lines := range v.more {
+		r.Header[name] = append(r.Header[name], lines...)
+	}
+	if v.port != 0 {
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: v.port}))
+	}
 	if v.cookie != nil {
 		r.AddCookie(v.cookie)
 	}
@@ -74,7 +84,7 @@ func body(t *testing.T, r *http.Response) string {
 
 func want(t *testing.T, what string, r *http.Response, status int, part string) {
 	t.Helper()
-	if text := body(t, r); r.StatusCode != status || !strings.Contains(text, part) {
+	if text := html.UnescapeString(body(t, r)); r.StatusCode != status || !strings.Contains(text, part) {
 		t.Errorf("%s: got status %d and %q; want %d and %q", what, r.StatusCode, text, status, part)
 	}
 }
@@ -116,7 +126,7 @@ func TestTokens(t *testing.T) {
 		t.Fatalf("log in: got status %d, %v", r.StatusCode, r.Header)
 	}
 	c := r.Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ops/" || c.Secure || strings.Contains(c.Value, tokens[0]) {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "" || c.Secure || strings.Contains(c.Value, tokens[0]) {
 		t.Errorf("got cookie %v", c)
 	}
 	want(t, "a browser", visit{cookie: c}.at(d), 200, "ada 3 127.0.0.1")
@@ -216,20 +226,24 @@ func TestLawLoopbackIsNoLogin(t *testing.T) {
 	bearer := map[string]string{"Authorization": "Bearer " + tokens[0]}
 	want(t, "from loopback", visit{}.at(d), 401, "")
 	for _, name := range forwarded {
-		want(t, name, visit{header: map[string]string{name: "192.0.2.1", "Authorization": bearer["Authorization"]}}.at(d), 403, "no proxy is configured")
+		want(t, name, visit{header: map[string]string{name: "192.0.2.1", "Authorization": bearer["Authorization"]}}.at(d), 403, "isn't configured: name its address in proxies")
 	}
-	proxied, err := New(Config{Header: "X-Forwarded-User", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Role: act.Operator})
+	proxied, err := New(Config{Header: "X-Forwarded-User", Proxies: proxies(t, "10.0.0.0/8")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	user := map[string]string{"X-Forwarded-User": "ada", "X-Forwarded-For": "192.0.2.66, 192.0.2.7"}
-	want(t, "from the proxy", visit{remote: "10.1.2.3:1", header: user}.at(proxied), 200, "ada 2 192.0.2.7")
-	want(t, "from loopback", visit{header: user}.at(proxied), 401, "Come in through the proxy")
+	want(t, "from the proxy", visit{remote: "10.1.2.3:1", header: user}.at(proxied), 200, "ada 1 192.0.2.7")
+	want(t, "from loopback", visit{header: map[string]string{"X-Forwarded-User": "ada"}}.at(proxied), 401, "Come in through the proxy")
+	want(t, "through another proxy", visit{header: user}.at(proxied), 403, "a proxy that isn't configured")
+	want(t, "an empty line of another proxy", visit{header: map[string]string{"Forwarded": ""}}.at(proxied), 403, "a proxy that isn't configured")
+	want(t, "through several proxies", visit{remote: "10.1.2.3:1", header: user, more: http.Header{"X-Forwarded-For": {"192.0.2.8"}}}.at(proxied), 200, "ada 1 192.0.2.8")
+	want(t, "two persons", visit{remote: "10.1.2.3:1", header: user, more: http.Header{"X-Forwarded-User": {"eve"}}}.at(proxied), 400, "several persons")
 	file := filepath.Join(t.TempDir(), "people")
 	if err := os.WriteFile(file, []byte("ada:admin:proxy\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	both, err := New(Config{Tokens: file, Header: "X-Forwarded-User", Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	both, err := New(Config{Tokens: file, Header: "X-Forwarded-User", Proxies: proxies(t, "10.0.0.0/8")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +263,9 @@ func TestLawOtherSitesStayOut(t *testing.T) {
 		"localhost": 200, "LOCALHOST:1": 200, "127.0.0.1:9": 200, "[::1]:9": 200, "[::ffff:127.0.0.1]": 200, "ops.example": 200, "OPS.example": 200,
 		"evil.example": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example": 421, "ops.example:81": 421, "192.0.2.1": 421, "10.0.0.1:9090": 421,
 	} {
-		want(t, host, visit{host: host, cookie: c}.at(d), status, "")
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Host = host
+		want(t, host, visit{host: host, cookie: &http.Cookie{Name: cookieName(r), Value: c.Value}}.at(d), status, "")
 	}
 	for name, header := range map[string]map[string]string{
 		"another origin": {"Origin": "https://evil.example"},
@@ -262,13 +278,18 @@ func TestLawOtherSitesStayOut(t *testing.T) {
 	want(t, "its own pages", visit{method: "POST", header: map[string]string{"Sec-Fetch-Site": "same-origin"}, cookie: c}.at(d), 200, "ada")
 }
 
-// Law: attempts that fail are limited, by the address that they come from. Those that succeed count for nothing.
+// Law: an attempt with what lets in succeeds, however many have failed from its address. The failures are answered and
+// logged seldom.
 func TestLawAttemptsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d, _, tokens := withTokens(t, Config{}, "ada:admin")
+		var log strings.Builder
+		d, _, tokens := withTokens(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, "ada:admin")
 		form := func(token string) visit {
 			return visit{method: "POST", path: "/ops/login", form: url.Values{"token": {token}}}
+		}
+		program := func(token string) visit {
+			return visit{header: map[string]string{"Authorization": "Bearer " + token}}
 		}
 		for range 50 {
 			want(t, "the right one", form(tokens[0]).at(d), 303, "")
@@ -276,12 +297,18 @@ func TestLawAttemptsAreLimited(t *testing.T) {
 		for i := range mostTries {
 			want(t, fmt.Sprint("attempt ", i), form("x").at(d), 403, "")
 		}
-		want(t, "one too many", form(tokens[0]).at(d), 429, "Too many attempts")
-		want(t, "as a program", visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}.at(d), 429, "")
-		elsewhere := form(tokens[0])
+		for range 3 {
+			want(t, "one too many", form("x").at(d), 429, "Too many attempts")
+			want(t, "one too many as a program", program("x").at(d), 429, "")
+			want(t, "the right one from there", form(tokens[0]).at(d), 303, "")
+			want(t, "the right one as a program", program(tokens[0]).at(d), 200, "ada")
+		}
+		if n := strings.Count(log.String(), "has failed"); n != mostTries {
+			t.Errorf("got %d lines in the log, want %d", n, mostTries)
+		}
+		elsewhere := form("x")
 		elsewhere.remote = "192.0.2.7:1"
-		want(t, "from elsewhere", elsewhere.at(d), 303, "")
-		elsewhere.form = url.Values{"token": {"x"}}
+		want(t, "from elsewhere", elsewhere.at(d), 403, "")
 		for i, last := range []string{"1", "2", "3", "4", "5", "6", "7", "8", "9", "a"} {
 			elsewhere.remote = "[2001:db8::" + last + "]:1"
 			want(t, fmt.Sprint("of one network, ", i), elsewhere.at(d), 403, "")
@@ -289,8 +316,148 @@ func TestLawAttemptsAreLimited(t *testing.T) {
 		elsewhere.remote = "[2001:db8::b]:1"
 		want(t, "one too many of it", elsewhere.at(d), 429, "")
 		time.Sleep(tryAgain)
-		want(t, "after a while", form(tokens[0]).at(d), 303, "")
+		want(t, "after a while", form("x").at(d), 403, "")
+		want(t, "and at once again", program("x").at(d), 429, "")
 	})
+}
+
+// Law: a link lets in, too, however many attempts have failed from its address.
+func TestLawALinkIsNeverKeptOut(t *testing.T) {
+	t.Parallel()
+	var link string
+	d, err := New(Config{Link: func(path string) { link = path }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := func(code string) *http.Response {
+		return visit{method: "POST", path: "/ops/login", form: url.Values{"once": {code}}}.at(d)
+	}
+	for range mostTries {
+		want(t, "a wrong link", use("x"), 403, "")
+	}
+	want(t, "one too many", use("x"), 429, "")
+	want(t, "the link", use(strings.TrimPrefix(link, "/login?once=")), 303, "")
+}
+
+// Law: where other machines reach the address in clear, the door answers to its proxies and to this machine. A proxy
+// without a header forwards tokens alone.
+func TestLawNoTokenComesInClear(t *testing.T) {
+	t.Parallel()
+	d, _, tokens := withTokens(t, Config{Proxies: proxies(t, "10.0.0.7"), Flag: "-ops-"}, "ada:admin")
+	open, _, others := withTokens(t, Config{Proxies: proxies(t, "10.0.0.7"), Insecure: true}, "ada:admin")
+	send := func(d *Door, token, remote string, header map[string]string) *http.Response {
+		v := visit{remote: remote, header: map[string]string{"Authorization": "Bearer " + token}}
+		maps.Copy(v.header, header)
+		return v.at(d)
+	}
+	forwards := map[string]string{"X-Forwarded-For": "192.0.2.7", "X-Forwarded-User": "eve"}
+	want(t, "through the proxy", send(d, tokens[0], "10.0.0.7:1", forwards), 200, "ada 3 192.0.2.7")
+	want(t, "through the proxy without a token", visit{remote: "10.0.0.7:1", header: forwards}.at(d), 401, "Your token")
+	want(t, "from this machine", send(d, tokens[0], "[::ffff:127.0.0.1]:1", nil), 200, "ada")
+	want(t, "from another one", send(d, tokens[0], "192.0.2.7:1", nil), 403, "Come in through the proxy")
+	want(t, "the form, from another one", visit{remote: "192.0.2.7:1", path: "/ops/login"}.at(d), 403, "Come in through the proxy")
+	want(t, "as if forwarded", send(d, tokens[0], "192.0.2.7:1", forwards), 403, "name its address in -ops-proxies")
+	want(t, "where that is said to be no harm", send(open, others[0], "192.0.2.7:1", nil), 200, "ada 3 192.0.2.7")
+}
+
+// Law: doors of one host don't take one another's cookies away, whatever the proxies before them tell.
+func TestLawDoorsOfOneHostDontCollide(t *testing.T) {
+	t.Parallel()
+	names := map[string]bool{}
+	for _, v := range []visit{{}, {host: "localhost:9091"}, {host: "localhost", port: 9090}, {host: "localhost", port: 9091}, {host: "ops.example", port: 9090}} {
+		d, _, tokens := withTokens(t, Config{Hosts: []string{"ops.example"}}, "ada:admin")
+		v.method, v.path, v.form = "POST", "/ops/login", url.Values{"token": {tokens[0]}}
+		c := v.at(d).Cookies()[0]
+		if names[c.Name] {
+			t.Errorf("%s at port %d: another door has %s", v.host, v.port, c.Name)
+		}
+		names[c.Name] = true
+		v.method, v.path, v.form, v.cookie = "", "", nil, c
+		want(t, "the cookie", v.at(d), 200, "ada")
+	}
+}
+
+// A program gets each refusal as a problem document, and is told how it comes in. A browser gets a page.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	d, path, tokens := withTokens(t, Config{}, "ada:admin")
+	broken, gone, _ := withTokens(t, Config{}, "ada:admin")
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	broken.tokens.looked = time.Time{}
+	for name, c := range map[string]struct {
+		at     *Door
+		visit  visit
+		status int
+	}{
+		"nobody":             {d, visit{}, 401},
+		"a wrong token":      {d, visit{header: map[string]string{"Authorization": "Bearer x"}}, 401},
+		"another name":       {d, visit{host: "evil.example"}, 421},
+		"through a proxy":    {d, visit{header: map[string]string{"Forwarded": "for=192.0.2.1"}}, 403},
+		"of another origin":  {d, visit{method: "POST", header: map[string]string{"Origin": "https://evil.example", "Authorization": "Bearer " + tokens[0]}}, 403},
+		"a file that's gone": {broken, visit{header: map[string]string{"Authorization": "Bearer " + tokens[0]}}, 503},
+		"a form without it":  {broken, visit{method: "POST", path: "/ops/login", form: url.Values{"token": {tokens[0]}}}, 503},
+		"a wrong form":       {d, visit{method: "POST", path: "/ops/login", form: url.Values{"token": {"x"}}}, 403},
+		"a form too large":   {d, visit{method: "POST", path: "/ops/login", form: url.Values{"token": {strings.Repeat("x", 20_000)}}}, 400},
+	} {
+		for accept, media := range map[string]string{"application/json": "application/problem+json", "text/html, application/json;q=0.5": "text/html; charset=utf-8"} {
+			v := c.visit
+			v.more = http.Header{"Accept": {accept}}
+			r := v.at(c.at)
+			if got := r.Header.Get("Content-Type"); got != media || (r.Header.Get("WWW-Authenticate") == "Bearer") != (c.status == 401) {
+				t.Errorf("%s, %s: got headers %v", name, accept, r.Header)
+			}
+			text := body(t, r)
+			var problem struct {
+				Title, Detail string
+				Status        int
+			}
+			if media == "application/problem+json" {
+				if err := json.Unmarshal([]byte(text), &problem); err != nil || problem.Status != c.status || problem.Detail == "" || problem.Title != http.StatusText(c.status) {
+					t.Errorf("%s: got %s, %v", name, text, err)
+				}
+			}
+			if r.StatusCode != c.status || strings.Contains(text, path) {
+				t.Errorf("%s, %s: got status %d and %s, want %d", name, accept, r.StatusCode, text, c.status)
+			}
+		}
+	}
+}
+
+// The way to the first page is relative, as all are.
+func TestTheWayInIsRelative(t *testing.T) {
+	t.Parallel()
+	d, _, _ := withTokens(t, Config{}, "ada:admin")
+	if r := (visit{path: "/ops"}).at(d); r.StatusCode != 301 || r.Header.Get("Location") != "./ops/" {
+		t.Errorf("got %d, %v", r.StatusCode, r.Header)
+	}
+}
+
+// proxies reads addresses of proxies.
+func proxies(t *testing.T, text string) []netip.Prefix {
+	t.Helper()
+	all, err := ParseProxies(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Addresses are one or several, each with or without a range.
+func TestParseProxies(t *testing.T) {
+	t.Parallel()
+	if got := fmt.Sprint(proxies(t, " 10.0.0.7,10.1.0.0/16 ,,2001:db8::/32, ::1, ::ffff:192.0.2.1")); got != "[10.0.0.7/32 10.1.0.0/16 2001:db8::/32 ::1/128 192.0.2.1/32]" {
+		t.Errorf("got %s", got)
+	}
+	for _, bad := range []string{"proxy.example", "10.0.0.7:80", "10.0.0.0/33", "10.0.0.7;10.0.0.8", "::ffff:10.0.0.0/104"} {
+		if got, err := ParseProxies(bad); err == nil || !strings.Contains(err.Error(), "10.1.0.0/16, with commas") {
+			t.Errorf("%s: got %v, %v", bad, got, err)
+		}
+	}
+	if got := ParseHosts(" ops.example,, ops.example:8443 "); len(got) != 2 || got[1] != "ops.example:8443" {
+		t.Errorf("got %q", got)
+	}
 }
 
 // Law: nothing that lets somebody in is logged or shown, and a name in a header can't make a line of its own.
@@ -302,7 +469,7 @@ func TestLawSecretsStaySecret(t *testing.T) {
 	var all strings.Builder
 	for _, v := range []visit{
 		{method: "POST", path: "/ops/login", form: url.Values{"token": {secret}}}, {path: "/ops/login?once=" + secret}, {path: "/ops/login?token=" + secret},
-		{header: map[string]string{"Authorization": "Bearer " + secret}}, {cookie: &http.Cookie{Name: cookieName, Value: secret}},
+		{header: map[string]string{"Authorization": "Bearer " + secret}}, {cookie: &http.Cookie{Name: cookieName(httptest.NewRequest(http.MethodGet, "http://localhost:9090/", nil)), Value: secret}},
 	} {
 		r := v.at(d)
 		all.WriteString(body(t, r) + fmt.Sprint(r.Header))
@@ -333,8 +500,8 @@ func TestBadConfig(t *testing.T) {
 	}
 	some := digest("x")
 	for want, cfg := range map[string]Config{
-		"no way in is configured":        {},
-		"wanted together":                {Header: "X-User"},
+		"set tokens, or header and prox": {},
+		"-ops-proxies":                   {Header: "X-User", Flag: "-ops-"},
 		"no such file":                   {Tokens: "/nowhere/tokens"},
 		"has no token":                   {Tokens: write("# nobody\n")},
 		"line 2: want NAME:ROLE:DIGEST":  {Tokens: write("\nada admin " + some)},
@@ -342,7 +509,7 @@ func TestBadConfig(t *testing.T) {
 		"line 1: the digest is not":      {Tokens: write("ada:admin:secret")},
 		"line 1: want a name":            {Tokens: write(":admin:" + some)},
 		"without control characters":     {Tokens: write("a\x1bb:admin:" + some)},
-		"proxies that set it are wanted": {Proxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
+		"needs a token or a name":        {Proxies: proxies(t, "10.0.0.0/8")},
 	} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v; want %q", err, want)
@@ -359,24 +526,24 @@ func TestBadConfig(t *testing.T) {
 func TestCheckAddress(t *testing.T) {
 	t.Parallel()
 	wide, own := &net.TCPAddr{IP: net.IPv4zero, Port: 9090}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9090}
-	proxies := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	behind := proxies(t, "10.0.0.0/8")
 	for name, c := range map[string]struct {
-		cfg           Config
-		addr          net.Addr
-		tls, insecure bool
-		want          string
+		cfg       Config
+		addr      net.Addr
+		want, fix string
 	}{
 		"this machine alone":      {addr: own},
-		"no login":                {addr: wide, tls: true, want: "no login is configured"},
-		"tokens in clear text":    {addr: wide, cfg: Config{Tokens: "x"}, want: "could read tokens"},
-		"tokens over TLS":         {addr: wide, cfg: Config{Tokens: "x"}, tls: true},
-		"tokens as somebody says": {addr: wide, cfg: Config{Tokens: "x"}, insecure: true},
-		"a proxy":                 {addr: wide, cfg: Config{Header: "X-User", Proxies: proxies}},
-		"insecure without login":  {addr: wide, insecure: true, want: "no login is configured"},
+		"no login":                {addr: wide, want: "no login is configured", fix: "set -ops-tokens, or -ops-header and -ops-proxies, or use an address of this machine"},
+		"tokens in clear text":    {addr: wide, cfg: Config{Tokens: "x"}, want: "could read tokens", fix: "-ops-insecure"},
+		"tokens as somebody says": {addr: wide, cfg: Config{Tokens: "x", Insecure: true}},
+		"tokens behind a proxy":   {addr: wide, cfg: Config{Tokens: "x", Proxies: behind}},
+		"a proxy":                 {addr: wide, cfg: Config{Header: "X-User", Proxies: behind}},
+		"insecure without login":  {addr: wide, cfg: Config{Insecure: true}, want: "no login is configured", fix: "-ops-tokens"},
 	} {
-		err := c.cfg.Check(c.addr, c.tls, c.insecure)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v; want %q", name, err, c.want)
+		c.cfg.Flag = "-ops-"
+		no := c.cfg.Check(c.addr)
+		if (no == nil) != (c.want == "") || no != nil && !(strings.Contains(no.Why, c.want) && strings.Contains(no.Fix, c.fix) && strings.Contains(no.Error(), no.Fix)) {
+			t.Errorf("%s: got %v; want %q, %q", name, no, c.want, c.fix)
 		}
 	}
 }

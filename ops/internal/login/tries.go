@@ -2,6 +2,7 @@ package login
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -18,7 +19,9 @@ const (
 
 var errTries = errors.New("too many attempts have failed")
 
-// tries limits the attempts of each address that fail. So a stranger keeps nobody else out.
+// tries limits how often each address, and the log, is told that an attempt has failed. Nothing more needs a limit:
+// nobody guesses 256 bits. An attempt with what lets in is no failure, however many have failed: one address may be
+// that of a whole network.
 type tries struct {
 	mu   sync.Mutex
 	from *lru.Cache[spent]
@@ -32,18 +35,16 @@ type spent struct {
 
 func newTries() *tries { return &tries{from: lru.New[spent](mostFrom, 0)} }
 
-// may reports that an address may try.
-func (t *tries) may(from string, now time.Time) bool {
+// failed counts an attempt, and reports that it may be told.
+func (t *tries) failed(from string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.left(from, now) <= mostTries-1
-}
-
-// failed counts an attempt.
-func (t *tries) failed(from string, now time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.from.Add(network(from), spent{t.left(from, now) + 1, now}, 1)
+	n := t.left(from, now)
+	if n > mostTries-1 {
+		return false
+	}
+	t.from.Add(network(from), spent{n + 1, now}, 1)
+	return true
 }
 
 // left is what an address has spent. mu is held.
@@ -63,6 +64,16 @@ func network(from string) string {
 		return from
 	}
 	return p.String()
+}
+
+// failed logs and counts an attempt to come in, and reports that it may be told.
+func (d *Door) failed(r *http.Request) bool {
+	from := d.from(r)
+	if !d.tries.failed(from, time.Now()) {
+		return false
+	}
+	d.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "an attempt to log in to the pages of operators has failed", slog.String("from", from))
+	return true
 }
 
 // wait answers an address that has tried too often.
