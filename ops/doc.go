@@ -17,12 +17,15 @@
 //
 // A program asks for the same addresses with Accept: application/json, and gets {"results": […], "notes": […]}. A POST
 // takes a form or a JSON object, whose members are the flags and arguments of the command line. The header
-// Idempotency-Key is the act's ID: an act that is sent again under its ID is done once.
+// Idempotency-Key is the act's ID: an act that is sent again under its ID is done once. An error is a problem document,
+// with the results and notes of what was done before the error.
 //
 // # Laws
 //
 //   - A page shows the acts that its viewer may do, and the server refuses all others.
-//   - An act has an ID from its form. A form that is sent twice has one effect.
+//   - An act has an ID from its form. A form that is sent twice has one effect, also when both come at once, or when
+//     a process dies in between. A failure is shown as a failure again. Somebody who goes away stops nothing.
+//   - A name that an act doesn't know is refused, and so is an empty member of JSON. Neither means "any".
 //   - An act that destroys is shown first, with what it would do, and is done after a second click.
 //   - Many viewers ask the store no more than one, and nobody looking asks nothing: what was read counts for two
 //     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again.

@@ -1,8 +1,11 @@
 package ops
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -102,7 +105,17 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 	}
 	p := s.formOf(r, a, r.URL.Query())
 	status := http.StatusOK
-	if a.Role == act.Viewer && (len(r.URL.Query()) > 0 || needs(a.Request()) == 0 || wantsJSON(r)) {
+	for name := range r.URL.Query() {
+		if a.Request().Field(name) == nil {
+			err := unknownName(name, a.Name())
+			if wantsJSON(r) {
+				s.answer(w, nil, err)
+				return
+			}
+			p.Error, status = err.Error(), statusOf(err)
+		}
+	}
+	if status == http.StatusOK && a.Role == act.Viewer && (len(r.URL.Query()) > 0 || needs(a.Request()) == 0 || wantsJSON(r)) {
 		q := a.Request()
 		err := fill(q, r.URL.Query())
 		var t *told
@@ -154,14 +167,14 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	values, err := valuesOf(r)
+	values, set, err := valuesOf(r)
 	if err != nil {
 		s.problem(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	id := r.Header.Get("Idempotency-Key")
 	if id == "" {
-		id = values.Get("act-id")
+		id = values.Get(actID)
 	}
 	if id == "" {
 		id = audit.NewID()
@@ -170,7 +183,7 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	q := a.Request()
 	t := &told{At: time.Now()}
 	if err = audit.CheckID(id); err == nil {
-		err = fill(q, values)
+		err = set(q, values)
 	}
 	if err == nil && !login.Of(r).May(q.Role()) {
 		s.forbid(w, r, a)
@@ -191,7 +204,7 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	p.show(t, err)
 	switch {
 	case err != nil && !errors.Is(err, act.ErrWrong):
-		if statusOf(err) != http.StatusServiceUnavailable { // this act has ended, and what is sent next is another one
+		if statusOf(err) != http.StatusServiceUnavailable && !errors.Is(err, act.ErrUnderWay) { // this act has ended, and what is sent next is another one
 			p.ID = audit.NewID()
 		}
 	case q.DryRun() && a.Role != act.Viewer:
@@ -202,7 +215,10 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	s.write(w, r, statusOf(err), "form.html", p)
 }
 
-// perform does a request for the person who asks.
+// actWithin bounds an act of a page or a program. An act that takes longer may be sent again under its ID.
+const actWithin = 10 * time.Minute
+
+// perform does a request for the person who asks. Somebody who doesn't wait for the answer doesn't stop the act.
 func (s *server) perform(r *http.Request, q *act.Request, id string, t *told) error {
 	desk, err := s.reads.current(r.Context())
 	if err != nil {
@@ -212,27 +228,54 @@ func (s *server) perform(r *http.Request, q *act.Request, id string, t *told) er
 	c := act.NewCall(desk, who.Name, t)
 	c.ID, c.From = id, who.From
 	defer s.reads.forget() // whoever looks next sees what was done
-	return q.Do(r.Context(), c)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actWithin)
+	defer cancel()
+	return q.Do(ctx, c)
 }
 
-// valuesOf reads a form, or a JSON object with texts, numbers, true and false, and lists of them.
-func valuesOf(r *http.Request) (url.Values, error) {
-	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || kind != "application/json" {
-		if err := r.ParseForm(); err != nil {
-			return nil, errors.New("this form can't be read")
+// valuesOf reads a form, or a JSON object with texts, numbers, true and false, and lists of them. set sets the fields
+// of a request from the values.
+func valuesOf(r *http.Request) (values url.Values, set func(*act.Request, url.Values) error, err error) {
+	kind := ""
+	if named := r.Header.Get("Content-Type"); named != "" {
+		if kind, _, err = mime.ParseMediaType(named); err != nil {
+			return nil, nil, errors.New("the Content-Type of this request can't be read")
 		}
-		return r.PostForm, nil
 	}
-	body, err := io.ReadAll(r.Body)
+	if (kind == "application/json" || wantsJSON(r)) && r.URL.RawQuery != "" { // that of a form has filled it in
+		return nil, nil, errors.New("a request that does an act has no query: its body names the flags and arguments of the act")
+	}
+	switch kind {
+	case "application/json":
+		values, err = membersOf(r.Body)
+		return values, fillWith, err
+	case "application/x-www-form-urlencoded":
+		if err := r.ParseForm(); err != nil {
+			return nil, nil, errors.New("this form can't be read")
+		}
+		return r.PostForm, fill, nil
+	}
+	if n, err := io.ReadFull(r.Body, make([]byte, 1)); n > 0 || err != io.EOF {
+		return nil, nil, errors.New("want a form, or application/json")
+	}
+	return url.Values{}, fill, nil
+}
+
+// membersOf reads a JSON object. A member that is empty or null is an error, as an empty flag of a command line is: the
+// member comes from a program's empty variable, and must not mean "any".
+func membersOf(from io.Reader) (url.Values, error) {
+	body, err := io.ReadAll(from)
 	if err != nil {
 		return nil, errors.New("this request can't be read")
 	}
 	var members map[string]any
-	dec := json.NewDecoder(strings.NewReader(string(body)))
+	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
-	if err := dec.Decode(&members); err != nil {
+	if err := dec.Decode(&members); err != nil || members == nil {
 		return nil, errors.New("want a JSON object, whose members are the flags and arguments of the act")
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, errors.New("want one JSON object, and nothing after it")
 	}
 	values := url.Values{}
 	for name, x := range members {
@@ -245,7 +288,13 @@ func valuesOf(r *http.Request) (url.Values, error) {
 			if err != nil {
 				return nil, err
 			}
+			if one == nil || strings.TrimSpace(text) == "" {
+				return nil, fmt.Errorf("%s is empty: leave it out, or give it a value", act.Word(name))
+			}
 			values.Add(name, text)
+		}
+		if len(list) == 0 {
+			return nil, fmt.Errorf("%s is an empty list: leave it out, or give it a value", act.Word(name))
 		}
 	}
 	return values, nil
@@ -253,11 +302,8 @@ func valuesOf(r *http.Request) (url.Values, error) {
 
 // textOf is a JSON value as the text of a field. An object is the content of a field.
 func textOf(x any) (string, error) {
-	switch x := x.(type) {
-	case string:
-		return x, nil
-	case nil:
-		return "", nil
+	if text, ok := x.(string); ok {
+		return text, nil
 	}
 	raw, err := json.Marshal(x)
 	return string(raw), err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -154,24 +155,40 @@ func (s *server) nouns() (all []string) {
 // wantsJSON reports that a program asks.
 func wantsJSON(r *http.Request) bool { return login.IsProgram(r) }
 
-// fill sets the fields of a request from values, and returns those that it doesn't know.
+// fill sets the fields of a request from the values of a query or of a form. An empty value is an empty field of a
+// form, so it says nothing. A form has the values of a field that may be given several times in the lines of a text.
 func fill(r *act.Request, values url.Values) error {
+	lines := url.Values{}
+	for name, texts := range values {
+		if f := r.Field(name); f != nil && f.Many {
+			texts = strings.Split(strings.Join(texts, "\n"), "\n")
+			for i := range texts {
+				texts[i] = strings.TrimSpace(texts[i])
+			}
+		}
+		lines[name] = slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return text == "" })
+	}
+	return fillWith(r, lines)
+}
+
+// actID is the name under which a form has the ID of its act.
+const actID = "act-id"
+
+// fillWith sets the fields of a request from values as they are. It refuses a name that the request doesn't know: the
+// value of a filter whose name is misspelt must not be taken for no filter.
+func fillWith(r *act.Request, values url.Values) error {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if name != actID && r.Field(name) == nil {
+			return unknownName(name, r.Act.Name())
+		}
+	}
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		texts := values[f.Name]
 		if !f.Many && len(texts) > 1 {
 			return act.Usage("%s: want one value", f.Name)
 		}
-		if f.Many { // a form has one in each line
-			texts = strings.Split(strings.Join(texts, "\n"), "\n")
-		}
 		for _, text := range texts {
-			if f.Many {
-				text = strings.TrimSpace(text)
-			}
-			if text == "" { // an empty field of a form
-				continue
-			}
 			if err := f.Set(text); err != nil {
 				return act.Usage("%s: %w", f.Name, err)
 			}
@@ -180,18 +197,22 @@ func fill(r *act.Request, values url.Values) error {
 	return nil
 }
 
+func unknownName(name, by string) error {
+	return act.Usage("%s isn't known to %s, so nothing was done", act.Word(name), by)
+}
+
 // statusOf is the status for an error of an act.
 func statusOf(err error) int {
 	var bad *act.UsageError
 	var none *act.NothingError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, act.ErrWrong): // an act that has found what it looks for
 		return http.StatusOK
 	case errors.As(err, &bad), errors.Is(err, storage.ErrInvalid):
 		return http.StatusBadRequest
 	case errors.As(err, &none), errors.Is(err, storage.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusConflict
@@ -199,7 +220,26 @@ func statusOf(err error) int {
 
 // problem answers an error to a program.
 func (s *server) problem(w http.ResponseWriter, status int, text string) {
-	login.Problem(w, status, text)
+	s.problemOf(w, problem{Status: status, Detail: text})
+}
+
+// A problem is a problem document (RFC 9457). An act that fails in its midst has told what it did before.
+type problem struct {
+	Status  int      `json:"status"`
+	Detail  string   `json:"detail"`
+	Results []any    `json:"results,omitempty"`
+	Notes   []string `json:"notes,omitempty"`
+}
+
+func (s *server) problemOf(w http.ResponseWriter, p problem) {
+	status := p.Status
+	body, err := json.Marshal(p)
+	if err != nil {
+		body = []byte("{}")
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the client may have gone
 }
 
 // write writes a page.

@@ -177,11 +177,32 @@ func TestLawRolesDecide(t *testing.T) {
 					t.Errorf("%s of %s by role %d %s: got status %d, want %v\n%s", method, a.Name(), role, from, code, want, body)
 				}
 			}
+			if role < a.Role || a.Reveals && role == act.Viewer { // also with all that the act takes
+				x.want(t, map[bool]int{true: 401, false: 403}[role == 0], ask{method: "POST", path: path, role: role, form: filled(a)})
+			}
 			if code, body := x.ask(t, ask{path: a.Noun, role: role}); code == 200 && a.Role != act.Viewer && strings.Contains(body, `"./do/`+strings.ReplaceAll(a.Name(), " ", "/")+`"`) != (role >= a.Role) {
 				t.Errorf("the page of %s for role %d: %s is offered: %v", a.Noun, role, a.Name(), role < a.Role)
 			}
 		}
 	}
+	if log := x.want(t, 200, ask{path: "audit?limit=1000", role: act.Viewer, header: program}); strings.Contains(log, `"who":"viewer"`) {
+		t.Errorf("a viewer has begun an act: %s", log)
+	}
+}
+
+// filled is a form of an act with a value in each field that the act takes.
+func filled(a *act.Act) url.Values {
+	form := url.Values{}
+	for _, f := range a.Request().Fields {
+		text := map[act.Kind]string{act.KindText: "accounts", act.KindFlag: "true", act.KindNumber: "1", act.KindDuration: "10s", act.KindMoment: "2026-01-02 15:04", act.KindContent: "{}"}[f.Kind]
+		if len(f.Plain) > 0 {
+			text = f.Plain[0]
+		}
+		if f.Name != "dry-run" && a.Request().Field(f.Name).Set(text) == nil { // some want a text of their own
+			form.Set(f.Name, text)
+		}
+	}
+	return form
 }
 
 // Law: a form that is sent twice has one effect, also by a program, and another act under its ID is refused.
@@ -254,7 +275,7 @@ func TestLawManyViewersAskOnce(t *testing.T) {
 		before := calls.Load()
 		var all sync.WaitGroup
 		for range viewers {
-			all.Go(func() { x.want(t, 200, ask{path: "queues?limit=", role: act.Viewer}) })
+			all.Go(func() { x.want(t, 200, ask{path: "queues?", role: act.Viewer}) })
 		}
 		all.Wait()
 		return calls.Load() - before
@@ -268,6 +289,46 @@ func TestLawManyViewersAskOnce(t *testing.T) {
 	if many := count(20); one == 0 || float64(many) > 1.1*float64(one) {
 		t.Errorf("20 viewers made %d calls, and one made %d", many, one)
 	}
+}
+
+// Law: a page says how old its numbers are, and nobody looking asks nothing.
+func TestLawAPageSaysHowOldItIs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int64
+		s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, _ storagetest.Op, do func() error) error {
+			calls.Add(1)
+			return do()
+		})
+		x := newSite(t, s)
+		x.drive(t)
+		at := func(path string) string {
+			body := x.want(t, 200, ask{path: path, role: act.Viewer})
+			m := regexp.MustCompile(`<p class="now">Read ([^<]*)</p>`).FindStringSubmatch(body)
+			if m == nil {
+				t.Fatalf("%s doesn't say how old it is:\n%s", path, body)
+			}
+			return m[1]
+		}
+		for _, path := range []string{"queues", "queues/accounts"} {
+			was, read := at(path), time.Now().UTC().Format(time.TimeOnly)
+			time.Sleep(readFor / 2)
+			if again := at(path); again != was || !strings.Contains(was, read) {
+				t.Errorf("%s: read at %s: got %s, and %s a second later", path, read, was, again)
+			}
+			time.Sleep(readFor)
+			if later := at(path); later == was {
+				t.Errorf("%s: read again: got %s", path, later)
+			}
+		}
+		synctest.Wait()
+		before := calls.Load()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := calls.Load() - before; n != 0 {
+			t.Errorf("nobody looks, and the store got %d calls", n)
+		}
+	})
 }
 
 // Law: a store that is read slowly is shown as it was up to half a minute ago, while it is read again. After an act
@@ -372,7 +433,13 @@ func TestLawContentIsRevealedWithAReason(t *testing.T) {
 	id := got.Results[0].ID
 	paths := []string{"", "queues/accounts", "poison/" + id, "values/accounts/ada", "values/accounts", "views/totals/ada", "audit"}
 	for _, a := range acts.All() {
-		paths = append(paths, a.Noun, "do/"+strings.ReplaceAll(a.Name(), " ", "/"), "do/"+strings.ReplaceAll(a.Name(), " ", "/")+"?id="+id+"&kind=accounts&view=totals&key=ada&queue=accounts")
+		with := url.Values{}
+		for name, text := range map[string]string{"id": id, "kind": "accounts", "view": "totals", "key": "ada", "queue": "accounts"} {
+			if a.Request().Field(name) != nil { // it would refuse another name, and tell nothing
+				with.Set(name, text)
+			}
+		}
+		paths = append(paths, a.Noun, "do/"+strings.ReplaceAll(a.Name(), " ", "/"), "do/"+strings.ReplaceAll(a.Name(), " ", "/")+"?"+with.Encode())
 	}
 	for _, path := range paths {
 		for _, header := range []map[string]string{nil, program} {

@@ -56,8 +56,12 @@ type section struct {
 
 // answer answers a program.
 func (s *server) answer(w http.ResponseWriter, t *told, err error) {
-	if err != nil {
-		s.problem(w, statusOf(err), err.Error())
+	if status := statusOf(err); status != http.StatusOK {
+		p := problem{Status: status, Detail: err.Error()}
+		if t != nil {
+			p.Results, p.Notes = t.Objects, t.Notes
+		}
+		s.problemOf(w, p)
 		return
 	}
 	body, err := t.json()

@@ -17,7 +17,7 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := s.find("find", "").Request()
-	err := fill(q, url.Values{"q": r.URL.Query()["q"]})
+	err := fill(q, r.URL.Query())
 	var t *told
 	if err == nil {
 		t, err = s.reads.read(r.Context(), "find?"+url.Values{"q": {word}}.Encode(), q)

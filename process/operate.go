@@ -47,10 +47,15 @@ const (
 type Operator struct {
 	look    *Looker
 	by, why string
+	under   string
 }
 
 // Operator returns the operator of the plan's instances who acts as somebody, for a reason, which may be empty.
-func (l *Looker) Operator(by, why string) Operator { return Operator{l, by, why} }
+func (l *Looker) Operator(by, why string) Operator { return Operator{look: l, by: by, why: why} }
+
+// Under returns the operator, whose acts then have an ID. A program that asks an instance for an act twice under one ID
+// has sent one message, so the instance does the act once.
+func (o Operator) Under(id string) Operator { o.under = id; return o }
 
 // Cancel cancels an instance, or a part of it; see [Instances.Cancel].
 func (o Operator) Cancel(ctx context.Context, id string) (Asked, error) {
@@ -104,7 +109,7 @@ func (o Operator) Signal(ctx context.Context, id string, kind channel.Kind, body
 	if err != nil {
 		return Asked{}, o.look.wrap("signal", id, err)
 	}
-	return o.look.ask(ctx, Asked{ID: id, Do: "signal", Step: string(kind)}, flow.Signal{Plan: o.look.plan, ID: id, Sort: kind, Body: body})
+	return o.ask(ctx, Asked{ID: id, Do: "signal", Step: string(kind)}, flow.Signal{Plan: o.look.plan, ID: id, Sort: kind, Body: body})
 }
 
 // act sends an act to an instance that there is.
@@ -125,7 +130,7 @@ func (o Operator) act(ctx context.Context, m flow.Act) (Asked, error) {
 	if err != nil {
 		return Asked{}, o.look.wrap(m.Do, m.ID, err)
 	}
-	return o.look.ask(ctx, Asked{ID: m.ID, Do: m.Do, Step: m.Path}, m)
+	return o.ask(ctx, Asked{ID: m.ID, Do: m.Do, Step: m.Path}, m)
 }
 
 // checkNote refuses what a document shall not hold.
@@ -228,10 +233,21 @@ func checkID(id string) error {
 }
 
 // ask sends a message, and remembers by what it can be recognised in the document.
-func (l *Looker) ask(ctx context.Context, a Asked, m channel.Message) (Asked, error) {
-	e, err := wire.Compose(m, l.channels.Outbox().Source, time.Now().UTC())
+func (o Operator) ask(ctx context.Context, a Asked, m channel.Message) (Asked, error) {
+	l, id := o.look, ""
+	if o.under != "" {
+		parts := []string{l.plan, a.ID, a.Do, a.Step}
+		if x, ok := m.(flow.Act); ok && x.Item != nil {
+			parts = append(parts, strconv.Itoa(*x.Item))
+		}
+		id = channel.DerivedID(o.under, parts...)
+	}
+	e, err := wire.ComposeAs(id, m, l.channels.Outbox().Source, time.Now().UTC())
 	if err != nil {
 		return a, l.wrap(a.Do, a.ID, err)
+	}
+	if id != "" { // the act's ID may be older than the message
+		e.Since = e.Time
 	}
 	a.At, a.message = e.Time, e
 	packed, err := l.channels.Outbox().Pack(ctx, e)

@@ -199,6 +199,11 @@ func (d *document) beginPause(now time.Time, m order) Change {
 	return change
 }
 
+// has reports that a change with an ID is among those that are kept.
+func (d *document) has(id string) bool {
+	return slices.ContainsFunc(d.Changes, func(x Change) bool { return x.ID == id })
+}
+
 // backfill begins a backfill, and returns the change that it is.
 func (d *document) backfill(now time.Time, id string, spec Spec, m order) string {
 	from, to := m.From.UTC(), m.To.UTC()

@@ -25,6 +25,17 @@ func At(store *storage.Store, name string) *Schedule { return &Schedule{store, n
 type Note struct {
 	By  string // 1 to 100 bytes
 	Why string // at most 500 bytes; may be empty
+
+	// ID is that of an act. An act that is asked for twice under its ID is done once. "" means a new ID.
+	ID string
+}
+
+// order returns the ID of an order, of which parts say what it is.
+func (n Note) order(parts ...string) string {
+	if n.ID == "" {
+		return channel.NewID()
+	}
+	return channel.DerivedID(n.ID, parts...)
 }
 
 // These errors say why a schedule can't be used as an operator wants, for errors.Is.
@@ -39,7 +50,7 @@ var (
 // Pause needs no worker: it holds when it returns, also for what is overdue. Info.Changes has its note, under the ID
 // that Pause returns.
 func (s *Schedule) Pause(ctx context.Context, n Note) (id string, err error) {
-	m := order{ID: channel.NewID(), Schedule: s.name, Do: pause, By: n.By, Why: n.Why}
+	m := order{ID: n.order(s.name, pause), Schedule: s.name, Do: pause, By: n.By, Why: n.Why}
 	if err = m.Check(); err == nil {
 		err = s.pause(ctx, m)
 	}
@@ -58,6 +69,9 @@ func (s *Schedule) pause(ctx context.Context, m order) error {
 	known := false
 	err = documents(c).Update(ctx, s.name, func(v document) (document, bool) {
 		if known = v.Definition != (definition{}); known {
+			if v.has(m.ID) {
+				return v, false
+			}
 			now := time.Now().UTC().Round(0)
 			v.note(now, v.beginPause(now, m))
 		}
@@ -96,7 +110,7 @@ func (s *Schedule) send(ctx context.Context, do string, n Note, from, to time.Ti
 			err = fmt.Errorf("schedule: %s %s: %w", do, storage.Quote(s.name), err)
 		}
 	}()
-	m := order{ID: channel.NewID(), Schedule: s.name, Do: do, By: n.By, Why: n.Why, From: from, To: to}
+	m := order{Schedule: s.name, Do: do, By: n.By, Why: n.Why, From: from, To: to}
 	if err := m.Check(); err != nil {
 		return "", err
 	}
@@ -114,6 +128,9 @@ func (s *Schedule) send(ctx context.Context, do string, n Note, from, to time.Ti
 	}
 	if d.Paused != nil && do == resume {
 		m.Pause = d.Paused.ID
+	}
+	if m.ID = n.order(s.name, do, m.Pause); d.has(m.ID) {
+		return m.ID, nil
 	}
 	c, err := channelsTo(s.store, d.Queue)
 	if err != nil {

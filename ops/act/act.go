@@ -37,6 +37,7 @@ type Act struct {
 	Why   Asked // who does it and why: --by and --why. By is never a must
 	Sure  Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
 	Local bool  // it needs no store
+	Once  bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
 
 	// Reveals says that it tells content: bodies, values, texts of errors. It tells their shape, and with --reveal and
 	// --why the content itself, which needs role Operator.

@@ -2,6 +2,9 @@ package act
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,45 +12,127 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/audit"
+	"github.com/millrace-go/millrace/storage"
 )
 
-// A Done is what an act tells that was done before under the same ID.
+// A Done is what an act tells that was done well before under the same ID.
 type Done struct {
 	ID     string    `json:"id"`
 	Ended  time.Time `json:"ended"`
 	Result string    `json:"result"`
-	Failed bool      `json:"failed"`
 }
 
+// ErrUnderWay is the error of an act that is begun again under its ID while this process does the act.
+var ErrUnderWay = errors.New("this act is under way: send it again under its ID to learn how it ended")
+
+// errMaybe is the error of an act that can't be begun again under its ID.
+var errMaybe = errors.New("this act was begun before, and nobody knows whether it was done: look, and do it under another ID if it was not")
+
 // audited does an act that changes something. The log says what is meant before the effect, and how the act ended after
-// it. The act isn't done if it has ended under its ID before.
+// the effect. The act isn't done if it has ended under its ID before. An act whose end nobody knows has no end in the
+// log, so the act can be begun again under its ID.
 func (r *Request) audited(ctx context.Context, c *Call) error {
 	if c.ID == "" {
 		c.ID = audit.NewID()
 	}
 	log := audit.Of(c.Store)
-	meant := audit.Entry{ID: c.ID, Who: c.By, Said: r.by != "", From: c.From, Act: r.Act.Name(), On: r.subject(), Why: c.Why}
+	if _, running := c.underWay.LoadOrStore(c.ID, true); running {
+		return ErrUnderWay
+	}
+	defer c.underWay.Delete(c.ID)
+	meant := audit.Entry{ID: c.ID, Who: c.By, Said: r.by != "", From: c.From, Act: r.Act.Name(), On: r.subject(), Why: c.Why, Digest: r.digest(c.ID)}
 	known, err := log.Begin(ctx, meant)
 	if err != nil {
 		return fmt.Errorf("the act can't be noted in the audit log, so it is not done: %w", err)
 	}
-	if known.Done() {
-		return c.Say(Done{known.ID, known.Ended, known.Result, known.Failed}, "This was done before, %s: %s", Ago(known.Ended), known.Result)
+	switch {
+	case known.Done():
+		return before(c, known)
+	case known.Again && r.Act.Once:
+		return errMaybe
 	}
 	heard := &listener{Sink: c.to}
 	c.to = heard
 	failed := r.binding.run(ctx, c)
-	if c.goesOn {
+	if c.goesOn || unsure(failed) {
 		return failed
 	}
-	if err := log.End(context.WithoutCancel(ctx), meant, heard.result(), failed); err != nil && failed == nil {
+	result, told := heard.result(), failed
+	if r.reveal { // what was found is content, too, and so is how much
+		result = "revealed"
+		if failed != nil {
+			told = errors.New("nothing was revealed")
+		}
+	}
+	meant.Fault = faultOf(failed)
+	if err := log.End(context.WithoutCancel(ctx), meant, result, told); err != nil && failed == nil {
 		return fmt.Errorf("the act is done, and the audit log doesn't say so: %w", err)
 	}
 	return failed
 }
 
+// unsure reports that nobody knows whether an act that failed has had its effect, or that it may be done in a moment.
+func unsure(failed error) bool {
+	return errors.Is(failed, storage.ErrUnavailable) || errors.Is(failed, storage.ErrThrottled) || errors.Is(failed, context.Canceled) || errors.Is(failed, context.DeadlineExceeded)
+}
+
+// The faults that the log tells apart.
+const (
+	faultUsage   = "usage"
+	faultNothing = "nothing"
+)
+
+// faultOf says whose fault an error is: of the request, or of what isn't there; "" for all else.
+func faultOf(err error) string {
+	var bad *UsageError
+	var none *NothingError
+	switch {
+	case errors.As(err, &bad), errors.Is(err, storage.ErrInvalid):
+		return faultUsage
+	case errors.As(err, &none), errors.Is(err, storage.ErrNotFound):
+		return faultNothing
+	}
+	return ""
+}
+
+// before tells how an act ended that was done before under its ID. A failure is a failure again, of the same kind.
+func before(c *Call, known audit.Entry) error {
+	const failed = "this was done before, %s, and failed: %s"
+	switch {
+	case !known.Failed:
+		return c.Say(Done{known.ID, known.Ended, known.Result}, "This was done before, %s: %s", Ago(known.Ended), known.Result)
+	case known.Fault == faultUsage:
+		return Usage(failed, Ago(known.Ended), known.Result)
+	case known.Fault == faultNothing:
+		return Nothing(failed, Ago(known.Ended), known.Result)
+	}
+	return fmt.Errorf(failed, Ago(known.Ended), known.Result)
+}
+
+// digest is that of all texts of a request, also of those that the log hides or cuts. The reason is one of them: it
+// stands in messages, and one message has one content. The ID is in it, so the digests of
+// two acts say nothing of one another.
+func (r *Request) digest(id string) string {
+	h := sha256.New()
+	add := func(text string) { fmt.Fprintf(h, "%d:%s,", len(text), text) }
+	add(id)
+	for _, f := range r.Fields {
+		if f.given == nil || f.Name == "yes" {
+			continue
+		}
+		for _, text := range *f.given {
+			add(f.Name)
+			add(text)
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// unsaid are the fields that don't say what a request is about.
+var unsaid = []string{"by", "why", "yes"}
+
 // subject is what a request is about, as a command line says it, without its content.
-func (r *Request) subject() string { return r.words("by", "why", "yes") }
+func (r *Request) subject() string { return r.words(unsaid...) }
 
 // Line is the command line that makes the same request, without its content.
 func (r *Request) Line(command string) string {

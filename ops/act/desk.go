@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -62,7 +63,8 @@ type Desk struct {
 	Registry *handlers.Registry // of the binary's program; nil for none
 	Handled  []wire.Handled     // by that registry
 
-	plain *storage.Store // Store without lanes
+	plain    *storage.Store // Store without lanes
+	underWay *sync.Map      // the IDs of acts that this process does; copies of the desk share them
 }
 
 // Open makes a desk of an open store, and looks. The store stays the caller's, who closes it after the last act.
@@ -77,7 +79,7 @@ func Open(ctx context.Context, store *storage.Store, p Program) (*Desk, error) {
 // At is Open for a caller who looks later, before the first act. It asks the store nothing.
 func At(store *storage.Store, p Program) (*Desk, error) {
 	p.Command = cmp.Or(p.Command, "millrace")
-	d := &Desk{Program: p, Past: new(catalog.History), plain: store}
+	d := &Desk{Program: p, Past: new(catalog.History), plain: store, underWay: new(sync.Map)}
 	routes, err := p.routes()
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ type auditInput struct {
 func auditActs() []*act.Act {
 	return []*act.Act{
 		act.New(act.Act{Noun: "audit", Verb: "list", Role: act.Viewer, About: "list what operators have done, the newest first",
-			More: "RESULT is what the act told first, or its error. – means that it is under way, or that its process died: nobody knows the result. A " +
+			More: "RESULT is what the act told first, or its error. – means that it is under way, that its process died, or that the store was away: nobody knows the result. A " +
 				"name with a ? was given by --by, and nothing else shows it.",
 		}, func(in *auditInput) []act.Field {
 			in.since, in.limit = 24*time.Hour, 100
@@ -56,7 +56,7 @@ func showAudit(ctx context.Context, c *act.Call, in *auditInput) error {
 	}
 	switch {
 	case !e.Done():
-		result = "unknown: it is under way, or its process has died"
+		result = "unknown: it is under way, its process has died, or the store was away"
 	case e.Failed:
 		result = "failed: " + result
 	}

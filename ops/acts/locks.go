@@ -112,7 +112,7 @@ func lockActs() []*act.Act {
 		}, func(in *lockPage) []act.Field {
 			return append(act.List(&in.Page, "locks", "names"), act.Flag(&in.all, "all", "also locks that nobody holds, and those of leaders"))
 		}, listLocks),
-		act.New(act.Act{Noun: "locks", Verb: "break", Role: act.Admin, Why: act.Must, About: "take a lock away from its holder",
+		act.New(act.Act{Noun: "locks", Verb: "break", Role: act.Admin, Once: true, Why: act.Must, About: "take a lock away from its holder",
 			More: "The holder's context ends at its next renewal. Others get the lock when the holder has released it, or 7/6 of the TTL after they " +
 				"saw the break, so never while the holder may still believe that it has the lock. leader/NAME is the lock of leader NAME. A program " +
 				"that tries once and ends, such as a job of cron, sees no such time pass: --wait watches the lock for it and frees the lock.",

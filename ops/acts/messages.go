@@ -58,7 +58,7 @@ func messageActs() []*act.Act {
 			in.limit = 32
 			return []act.Field{queueField(&in.queue), act.Limit(&in.limit, "messages")}
 		}, peekQueue),
-		act.New(act.Act{Noun: "queues", Verb: "purge", Role: act.Admin, Why: act.Must, Sure: act.Must, About: "delete the messages that wait in a queue",
+		act.New(act.Act{Noun: "queues", Verb: "purge", Role: act.Admin, Once: true, Why: act.Must, Sure: act.Must, About: "delete the messages that wait in a queue",
 			More: "It deletes as many messages as wait when it begins, with their bodies, and never handles them. Messages that workers hold stay, and " +
 				"so do those of the poison queue. A queue in the cloud keeps its delayed messages, too. Pause the queue first, so that workers take none meanwhile.",
 		}, func(in *messageInput) []act.Field { return []act.Field{queueField(&in.queue)} }, purgeQueue),

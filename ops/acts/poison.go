@@ -86,8 +86,8 @@ func (in *selection) fields() []act.Field {
 // found are the fields of a list.
 func (in *selection) found() []act.Field {
 	return append(in.fields(), in.beforeField(),
-		act.Text(&in.Text, "text", "only messages with this `TEXT` in their error or data; it needs --reveal"),
-		act.Text(&in.Data, "data", "only messages whose data have this `PATH=VALUE`, such as guest.name=Ada; it needs --reveal"),
+		act.Text(&in.Text, "text", "only messages with this `TEXT` in their error or data; it needs --reveal").Hidden(),
+		act.Text(&in.Data, "data", "only messages whose data have this `PATH=VALUE`, such as guest.name=Ada; it needs --reveal").Hidden(),
 		act.Limit(&in.Limit, "messages"),
 		act.Text(&in.After, "after", "with --limit: only messages after this `CURSOR`, which a note of the list before has told").With(poisoned.CheckCursor))
 }

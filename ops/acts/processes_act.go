@@ -120,7 +120,7 @@ func actOn(ctx context.Context, c *act.Call, in *instanceInput, do func(l *proce
 	if err != nil {
 		return err
 	}
-	asked, err := do(l, l.Operator(c.By, c.Why))
+	asked, err := do(l, l.Operator(c.By, c.Why).Under(c.ID))
 	if err != nil {
 		return err
 	}

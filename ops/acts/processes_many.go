@@ -120,7 +120,7 @@ func askAll(ctx context.Context, c *act.Call, in *instanceInput, status process.
 				all = append(all, askedInstance{InstanceAct: line})
 				continue
 			}
-			some, err := do(l, l.Operator(c.By, c.Why), id)
+			some, err := do(l, l.Operator(c.By, c.Why).Under(c.ID), id)
 			for _, asked := range some {
 				all = append(all, askedInstance{newInstanceAct(l, asked), asked, l})
 			}

@@ -242,7 +242,7 @@ func tellChanges(c *act.Call, changes []schedule.Change) error {
 
 // orderSchedule gives an order, and waits for a moment until a worker has carried it out.
 func orderSchedule(ctx context.Context, c *act.Call, name string, give func(*schedule.Schedule, schedule.Note) (id string, err error)) error {
-	id, err := give(schedule.At(c.Store, name), schedule.Note{By: c.By, Why: c.Why})
+	id, err := give(schedule.At(c.Store, name), schedule.Note{By: c.By, Why: c.Why, ID: c.ID})
 	switch {
 	case errors.Is(err, schedule.ErrUnknown):
 		return unknownSchedule(name)

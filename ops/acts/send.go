@@ -61,7 +61,7 @@ func sendActs() []*act.Act {
 		return []act.Field{
 			act.Text(&in.kind, "kind", "the kind of command").At("KIND").From(func(_ context.Context, d *act.Desk) []string { return d.Known.Commands() }),
 			act.Content(&in.body, "body", "the command's JSON", channel.MaxData).At("FILE"),
-			act.Text(&in.id, "id", "the `ID` of the message; the default is the command's own ID if this binary has the program's code, or else a new one"),
+			act.Text(&in.id, "id", "the `ID` of the message; the default is the command's own ID if this binary has the program's code, or else one that follows from the ID of the act"),
 			act.Duration(&in.delay, "delay", "deliver it after this `TIME`: 90s, 30m or 12h, for example, up to 3650 days", 0, wire.MaxDelay),
 			act.Moment(&in.at, "at", "deliver it at this `TIME`"),
 		}
@@ -117,8 +117,9 @@ func send(ctx context.Context, c *act.Call, in *sendInput) error {
 		}
 		e.Due = born
 	}
-	if e.ID == "" {
-		e.ID = channel.IDAt(born)
+	if e.ID == "" { // the act is done again under its ID: then it sends the same message
+		e.ID = channel.DerivedID(c.ID, "sent")
+		e.Since = born
 	} else if !e.Due.IsZero() { // its age counts from when it is due
 		e.Since = born
 	}

@@ -128,7 +128,7 @@ func settingActs() []*act.Act {
 				"settings status shows how they go on. While they do, there is no other change but by --force. A secret is set by its reference: " +
 				"env:NAME or file:PATH.",
 		}, (*settingsInput).setFields, ofSettings(false, setSettings)),
-		act.New(act.Act{Noun: "settings", Verb: "back", Role: act.Operator, Why: act.May, About: "go back to an earlier version of settings, at once",
+		act.New(act.Act{Noun: "settings", Verb: "back", Role: act.Operator, Once: true, Why: act.May, About: "go back to an earlier version of settings, at once",
 			More: "A change that is being checked or rolled out is dropped; without --to that is all. Else there is a new version with the old " +
 				"values. It asks no program, because the old one was in force before. With --to it also repairs settings whose document is lost or damaged.",
 		}, func(in *settingsInput) []act.Field {

@@ -51,7 +51,7 @@ func turnActs() []*act.Act {
 		}, func(in *turnInput) []act.Field {
 			return append(act.List(&in.page, "keys", "keys"), queueField(&in.queue), act.Flag(&in.all, "all", "also keys that are free"))
 		}, listTurns),
-		act.New(act.Act{Noun: "turns", Verb: "release", Role: act.Admin, Why: act.Must, About: "let the messages of a key go on",
+		act.New(act.Act{Noun: "turns", Verb: "release", Role: act.Admin, Once: true, Why: act.Must, About: "let the messages of a key go on",
 			More: "They go past what the key waits for: the message that halted it, or one that doesn't come. To handle that message first, send it " +
 				"back instead (poison retry): a halted key goes on by itself when it is done. A key that doesn't wait stays as it is.",
 		}, func(in *turnInput) []act.Field {

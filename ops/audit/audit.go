@@ -44,6 +44,10 @@ type Entry struct {
 	Ended  time.Time `json:"ended,omitzero"`   // zero: it is under way, or nobody knows its result
 	Result string    `json:"result,omitempty"` // a word of the act, such as "sent back: 12"
 	Failed bool      `json:"failed,omitempty"` // Result is an error
+	Fault  string    `json:"fault,omitempty"`  // whose fault the error is, as the caller tells faults apart
+
+	Digest string `json:"-"` // of all that was asked for. The row has it, and nobody is shown it
+	Again  bool   `json:"-"` // from Begin: it was begun before
 }
 
 // Done reports that the result of the act is known.
@@ -75,6 +79,12 @@ func timeOf(id string) (time.Time, error) {
 	return time.Unix(seconds, nanos).UTC().Truncate(time.Millisecond), nil
 }
 
+// A document is what a row has.
+type document struct {
+	Entry
+	Digest string `json:"digest,omitempty"`
+}
+
 // A Log is the audit log of a store. Its methods may be called concurrently.
 type Log struct {
 	rows *storage.Table
@@ -94,8 +104,8 @@ var ErrOld = errors.New("this form is older than a day; load it again")
 
 // Begin writes what is meant, before it is done. If the ID is known, known is what was meant then, with the result if
 // there is one: the caller does nothing if it is done, and else may do it again. The error matches [ErrOtherAct] if
-// something else was meant under the ID, and [ErrOld] if the ID is older than a day. After any error the act must not
-// be done.
+// something else was meant under the ID, or the same with another Digest, and [ErrOld] if the ID is older than a day.
+// After any error the act must not be done.
 func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 	partition, key, at, err := place(e.ID)
 	if err != nil {
@@ -112,7 +122,7 @@ func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 		return Entry{}, fmt.Errorf("%w: the time in the ID, %s, is ahead of the clock of this machine", storage.ErrInvalid, at.Format(time.RFC3339))
 	}
 	e = e.meant(now)
-	data, err := json.Marshal(e)
+	data, err := json.Marshal(document{e, e.Digest})
 	if err != nil {
 		return Entry{}, err
 	}
@@ -127,7 +137,11 @@ func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	if was.Act != e.Act || was.On != e.On || was.Who != e.Who {
+	was.Again = true
+	switch other := was.Digest != "" && was.Digest != e.Digest; { // older versions have written no digest
+	case other && was.Act == e.Act && was.On == e.On && was.Who == e.Who:
+		return Entry{}, fmt.Errorf("%w: the same with another content, at %s", ErrOtherAct, was.Time.Format(time.RFC3339))
+	case other || was.Act != e.Act || was.On != e.On || was.Who != e.Who:
 		return Entry{}, fmt.Errorf("%w: %s on %s by %s, at %s", ErrOtherAct, was.Act, storage.Quote(was.On), storage.Quote(was.Who), was.Time.Format(time.RFC3339))
 	}
 	return was, nil
@@ -141,7 +155,7 @@ func (l *Log) End(ctx context.Context, e Entry, result string, failed error) err
 	}
 	end := Entry{ID: e.ID, Ended: time.Now().UTC().Round(0), Result: clean(result)}
 	if failed != nil {
-		end.Failed, end.Result = true, clean(failed.Error())
+		end.Failed, end.Result, end.Fault = true, clean(failed.Error()), e.Fault
 	}
 	data, err := json.Marshal(end)
 	if err != nil {
@@ -238,21 +252,22 @@ var errRow = errors.New("a row of the audit log can't be read")
 
 // add reads a row into the entry: what was meant, or how that ended.
 func (e *Entry) add(row storage.Row) error {
-	var x Entry
+	var x document
 	if err := json.Unmarshal(row.Data, &x); err != nil || x.ID == "" || !strings.Contains(row.Key, x.ID) || e.ID != "" && e.ID != x.ID {
 		return fmt.Errorf("%w: row %s", errRow, storage.Quote(row.Key))
 	}
 	if strings.HasSuffix(row.Key, ended) {
-		e.Ended, e.Result, e.Failed = x.Ended, x.Result, x.Failed
+		e.Ended, e.Result, e.Failed, e.Fault = x.Ended, x.Result, x.Failed, x.Fault
 		return nil
 	}
-	*e = x
+	*e = x.Entry
+	e.Digest = x.Digest
 	return nil
 }
 
 // meant returns what the first row of an act says.
 func (e Entry) meant(at time.Time) Entry {
-	return Entry{ID: e.ID, Time: at, Who: clean(e.Who), Said: e.Said, From: clean(e.From), Act: clean(e.Act), On: clean(e.On), Why: clean(e.Why)}
+	return Entry{ID: e.ID, Time: at, Who: clean(e.Who), Said: e.Said, From: clean(e.From), Act: clean(e.Act), On: clean(e.On), Why: clean(e.Why), Digest: e.Digest}
 }
 
 // clean cuts a text at the bound, and takes control characters out of it.

@@ -124,6 +124,7 @@ func TestLawRowsAreOnlyAdded(t *testing.T) {
 func TestLawOneIDOneAct(t *testing.T) {
 	virtual(t, func(t *testing.T, s *storage.Store) {
 		e := entry("queue mails")
+		e.Digest = "of a body"
 		var mu sync.Mutex
 		var all []audit.Entry
 		var wg sync.WaitGroup
@@ -137,9 +138,15 @@ func TestLawOneIDOneAct(t *testing.T) {
 			})
 		}
 		wg.Wait()
+		first := 0
 		for _, known := range all {
+			if !known.Again {
+				first++
+			}
+			known.Again = all[0].Again
 			worldtest.Want(t, "what was meant", known, all[0])
 		}
+		worldtest.Want(t, "who has begun it first", first, 1)
 		worldtest.WantErr(t, audit.Of(s).End(t.Context(), e, "done", nil), nil)
 		if again := begin(t, audit.Of(s), e); !again.Done() || again.Result != "done" {
 			t.Errorf("got %+v; want the result", again)
@@ -148,6 +155,7 @@ func TestLawOneIDOneAct(t *testing.T) {
 			func(x *audit.Entry) { x.Act = "poison discard" },
 			func(x *audit.Entry) { x.On = "queue ledger" },
 			func(x *audit.Entry) { x.Who = "eve" },
+			func(x *audit.Entry) { x.Digest = "of another body" },
 		} {
 			other := e
 			change(&other)

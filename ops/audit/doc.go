@@ -15,7 +15,7 @@
 //   - An act that has begun has a row before it has an effect. Without the row nothing is done.
 //   - Rows are only added. Nothing here changes or deletes a row.
 //   - An act has one ID. A caller who begins with a known ID gets what was meant then and how it ended, and another
-//     act under that ID is refused. So a form that is sent twice has one effect.
+//     act under that ID, or the same with another content, is refused. So a form that is sent twice has one effect.
 //   - A row has no body of a message and no value of a document. Callers write what the act was about, not what was in
 //     it. Texts are cut at a bound, and have no control characters.
 //

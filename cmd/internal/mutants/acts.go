@@ -12,13 +12,6 @@ func acted() []mutant {
 			by:   by, test: "TestLawWithoutTheLogNothingIsDone",
 		},
 		{
-			name: "an act is done again under its ID",
-			file: "ops/act/audited.go",
-			old:  "	if known.Done() {",
-			new:  "	if false && known.Done() {",
-			by:   by, test: "TestLawAnIDIsDoneOnce",
-		},
-		{
 			name: "a purge takes what came after it began",
 			file: "ops/internal/unsend/purge.go",
 			old:  "done < st.Ready; {",
@@ -45,6 +38,47 @@ func acted() []mutant {
 			old:  "found.Deliveries > e.Hops):",
 			new:  "found.Deliveries > e.Hops && false):",
 			by:   "host/internal/operator", test: "TestMessagesCancel",
+		},
+	}
+}
+
+// repeated are breaks of what an act promises that is sent again under its ID, and of what a request names.
+func repeated() []mutant {
+	return []mutant{
+		{
+			name: "an act is done again under its ID",
+			file: "ops/act/audited.go",
+			old:  "	case known.Done():",
+			new:  "	case false && known.Done():",
+			by:   "ops/act", test: "TestLawAnIDIsDoneOnce",
+		},
+		{
+			name: "an end that nobody knows is noted as a failure",
+			file: "ops/act/audited.go",
+			old:  "	if c.goesOn || unsure(failed) {",
+			new:  "	if c.goesOn {",
+			by:   "ops", test: "TestLawAFailureIsAFailureAgain",
+		},
+		{
+			name: "another content under an ID is taken for the same act",
+			file: "ops/audit/audit.go",
+			old:  "was.Digest != \"\" && was.Digest != e.Digest; {",
+			new:  "was.Digest != \"\" && false; {",
+			by:   "ops/audit", test: "TestLawOneIDOneAct",
+		},
+		{
+			name: "a name that an act doesn't know is left out",
+			file: "ops/ops.go",
+			old:  "		if name != actID && r.Field(name) == nil {",
+			new:  "		if false {",
+			by:   "ops", test: "TestLawUnknownNamesAreRefused",
+		},
+		{
+			name: "an act on an instance that is repeated is another message",
+			file: "process/operate.go",
+			old:  "	if o.under != \"\" {",
+			new:  "	if false {",
+			by:   "ops", test: "TestLawALostEndIsNoSecondEffect",
 		},
 	}
 }
