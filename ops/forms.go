@@ -92,7 +92,7 @@ func (s *server) forbid(w http.ResponseWriter, r *http.Request, a *act.Act) {
 		s.problem(w, http.StatusForbidden, text)
 		return
 	}
-	p := listPage{view: s.view(r, a.Name(), a.Noun)}
+	p := listPage{view: s.view(r, title(a.Name()), a.Noun)}
 	p.Error = text
 	s.write(w, r, http.StatusForbidden, "list.html", p)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/coord/gate"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/coord/pause"
 	"github.com/millrace-go/millrace/internal/worldtest"
@@ -59,7 +60,7 @@ func putAll(t *testing.T, x *site, s *storage.Store) {
 	fail(nil, err)
 	fail(nil, s.Queue(worldtest.Accounts).Send(t.Context(), []storage.Message{{Body: body}, {Body: []byte(secret + control)}}))
 	for i, b := range [][]byte{body, []byte(secret + control)} {
-		blob("poison", fmt.Sprintf("%s/%032x", worldtest.Accounts, i+1), `{"reason":`+text(control)+`,"error":`+text(secret+control)+`,"worker":`+text(control)+`,"attempts":1,"body":`+string(must(json.Marshal(b)))+`}`)
+		blob("poison", fmt.Sprintf("%s/%032x", worldtest.Accounts, i+1), `{"reason":`+text(control)+`,"error":`+text(secret+control)+`,"worker":`+text(control)+`,"uncompensated":`+text(secret+control)+`,"attempts":1,"body":`+string(must(json.Marshal(b)))+`}`)
 	}
 	blob("poison", worldtest.Accounts+"/"+hostile, secret)
 	blob("poison", hostile+"/0011", secret)
@@ -81,9 +82,43 @@ func putAll(t *testing.T, x *site, s *storage.Store) {
 	at := time.Now().UTC().Truncate(time.Millisecond)
 	fail(s.Table("pulse").Put(t.Context(), at.Format("15"), at.Format("2006-01-02T15:04:05Z")+" abc.1",
 		[]byte(`{"program":`+text(control)+`,"version":`+text(control)+`,"worker":`+text(control)+`,"time":`+text(at.Format(time.RFC3339Nano))+`,"seconds":60,"up_seconds":60,"queues":{"accounts":{"done":5,"kinds":{`+text(control)+`:{"done":5}}}}}`), storage.Condition{}))
-	fail(s.Table("spools").Put(t.Context(), "spools", "x", []byte(`{"program":`+text(control)+`,"host":`+text(control)+`,"file":`+text(control)+`,"refused":1,"reason":`+text(control)+`,"fault":`+text(control)+`,"at":"2026-11-29T00:00:00Z"}`), storage.Condition{}))
+	fail(s.Table("spools").Put(t.Context(), "spools", "x", []byte(`{"program":`+text(control)+`,"host":`+text(control)+`,"file":`+text(control)+`,"refused":1,"reason":`+text(secret+control)+`,"fault":`+text(secret+control)+`,"at":"2026-11-29T00:00:00Z"}`), storage.Condition{}))
+	putErrors(t, s)
 	x.want(t, 200, ask{method: "POST", path: "do/queues/resume", role: act.Operator, form: url.Values{"queues": {"totals"}, "why": {hostile}}})
 	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: hostile, Version: hostile[:20]}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// putErrors puts the secret into the errors that the framework keeps of programs' code: of settings that they don't
+// take, of services that are away, and of keys that are halted.
+func putErrors(t *testing.T, s *storage.Store) {
+	t.Helper()
+	why, now := string(must(json.Marshal(secret+control))), time.Now().UTC().Format(time.RFC3339)
+	for key, body := range map[string]string{
+		"settings hall/current": `{"epoch":3,"last":2,"stable":1,"values":{},"ended":[{"version":2,"result":"refused","epoch":3,"at":"` + now + `","reasons":[{"node":"a","why":` + why + `}]}]}`,
+		"guards mails":          `{"epoch":1,"open":true,"since":"` + now + `","why":"` + secret + `"}`,
+	} {
+		container, key, _ := strings.Cut(key, " ")
+		if _, err := s.Blobs(container).Put(t.Context(), key, []byte(body), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := `{"id":"a","name":"a","poll":30000,"beats":1,"at":"` + now + `","epoch":3,"version":0,"since":"` + now + `","source":"store","verdict":{"version":2,"yes":false,"why":` + why + `},"fault":` + why + `,"health":{"version":2,"ill":` + why + `}}`
+	if _, err := s.Table("settings").Put(t.Context(), "hall", "a", []byte(node), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	turns, err := keylock.New(s, worldtest.Accounts, keylock.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := turns.Take(t.Context(), "halted", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := x.State()
+	state.Halt("m1", secret+hostile, 0)
+	if err := x.End(t.Context(), state); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -153,6 +188,10 @@ func TestLawHostileTextIsHarmless(t *testing.T) {
 			checkHarmless(t, what+" "+path, body, header == nil)
 		}
 	}
+	for _, path := range []string{"do/settings/status?of=hall", "do/spool/reports", "do/turns/list?queue=accounts"} {
+		x.want(t, 200, ask{path: path, role: act.Viewer, header: program}, "text of ")
+	}
+	x.want(t, 200, ask{path: "doctor", role: act.Viewer, header: program}, "spool reports --reveal", "settings status --of hall --reveal", "settings history --of hall --reveal", "guards list --reveal")
 	// Hostile text takes nothing else away.
 	x.want(t, 200, ask{path: "", role: act.Admin}, "accounts", "&lt;script&gt;")
 	x.want(t, 200, ask{path: "programs", role: act.Admin}, "shop", "&lt;script&gt;")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
@@ -60,7 +62,7 @@ func newNavigation(nouns []string, noun string) (n navigation) {
 	return n
 }
 
-// title is a name as a heading.
+// title is a word of the pages as a heading. The name of a thing is shown as it is.
 func title(s string) string {
 	switch s {
 	case "":
@@ -68,7 +70,8 @@ func title(s string) string {
 	case "id", "ids", "ID":
 		return "ID" + s[2:]
 	}
-	return strings.ToUpper(s[:1]) + s[1:]
+	first, size := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(first)) + s[size:]
 }
 
 // heading is the name of a column as people read it on a page: the table has it in capitals.

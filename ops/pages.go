@@ -106,7 +106,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	if noun == "bulk" {
 		s.bulk.Look()
 	}
-	p := listPage{view: s.view(r, noun, noun)}
+	p := listPage{view: s.view(r, title(noun), noun)}
 	status := http.StatusOK
 	a := s.mainOf(noun)
 	if a != nil {

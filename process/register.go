@@ -74,7 +74,9 @@ func checkRoutes(d *definition, r *handling.Registry) {
 
 // register registers the handlers of the plan's messages, and of the events that it listens to.
 func (h *host) register(a *agents, s *sweeper) {
-	as := func(m channel.Message) handling.As { return handling.As{Kind: m.Kind(), Form: "plan"} }
+	as := func(m channel.Message) handling.As {
+		return handling.As{Kind: m.Kind(), Form: "plan", States: h.states}
+	}
 	name := "process " + h.name
 	foldInto[flow.Start](h, as(flow.Start{Plan: h.name}), name+" start", h.name, nil)
 	foldInto[flow.Done](h, as(flow.Done{Plan: h.name}), name+" done", h.name, nil)
@@ -172,7 +174,7 @@ func registerHeard[E channel.Message](h *host, x *heard) {
 		}
 		return lost(flow.Done{Plan: h.name, ID: key, Path: path, Run: run, Sort: x.kind}, why)
 	})
-	handling.Fold(h.registry, handling.As{Form: "plan"}, "process "+h.name+" hears", h.name, h.instances,
+	handling.Fold(h.registry, handling.As{Form: "plan", States: h.states}, "process "+h.name+" hears", h.name, h.instances,
 		func(e *channel.Envelope, m E) (string, bool) {
 			key, _, _ := id(e, m)
 			return key, key != ""

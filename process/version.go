@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ type Part interface{ addTo(d *definition) }
 
 type version struct {
 	number int
+	state  reflect.Type
 	build  func(p *flow.Plan, hear *hearing)
 }
 
@@ -23,7 +25,7 @@ type version struct {
 // their order and the types of their results stay. A plan that is to be different gets another number, and the old one
 // stays registered until its instances have ended. Deadlines, attempts and the code of the agents may change.
 func Version[S any](number int, plan func(*Plan[S])) Part {
-	return version{number, func(p *flow.Plan, hear *hearing) {
+	return version{number, reflect.TypeFor[S](), func(p *flow.Plan, hear *hearing) {
 		if plan == nil {
 			p.Fault("version %d: the function that builds it is nil", number)
 			return
@@ -47,6 +49,7 @@ func (v version) addTo(d *definition) {
 		d.fault("version %d: %w", v.number, err)
 	}
 	d.versions[v.number] = p
+	d.states = append(d.states, v.state)
 	d.newest = max(d.newest, v.number)
 }
 
@@ -54,6 +57,7 @@ func (v version) addTo(d *definition) {
 type definition struct {
 	name       string
 	versions   map[int]*flow.Plan
+	states     []reflect.Type // of the versions; one may be there more than once
 	newest     int
 	upgrades   map[int]upgrade
 	hear       *hearing

@@ -15,7 +15,7 @@ func (t *Table) About() (all []wire.Handled) {
 		for _, h := range t.Of(queue) {
 			about := wire.Handled{
 				Queue: queue, Name: h.name, Collection: h.collection, Value: h.value, Turns: h.turns != nil,
-				Group: h.as.Group, View: h.as.View, Form: h.as.Form, Once: h.as.Once, Standing: h.as.Standing, Clock: h.as.Clock,
+				Group: h.as.Group, View: h.as.View, Form: h.as.Form, States: h.as.States, Once: h.as.Once, Standing: h.as.Standing, Clock: h.as.Clock,
 			}
 			if h.folder != nil {
 				about.Unrecorded = func(e *channel.Envelope) (without bool) {

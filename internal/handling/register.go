@@ -24,6 +24,9 @@ type As struct {
 	// Form is the framework's form of the fold's documents, such as "plan". Defaults to none: they are the program's.
 	Form string
 
+	// States are the types of what documents of a form hold without a type of its own: the states of a plan's versions.
+	States []reflect.Type
+
 	Clock bool // the fold reads the clock: repeated later, it may decide otherwise
 
 	// Standing reports of a message that is due later that nothing waits for it: housekeeping that is always planned

@@ -23,7 +23,8 @@ type Handled struct {
 	View       bool   // that collection is a view
 	Form       string // see handling.As
 
-	Value reflect.Type // of the collection's values; nil for a reaction
+	Value  reflect.Type   // of the collection's values; nil for a reaction
+	States []reflect.Type // see handling.As
 
 	Clock bool // the fold reads the clock: repeated later, it may decide otherwise
 	Once  bool // a reaction that notes each message, see handlers.ReactOnce

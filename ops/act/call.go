@@ -3,6 +3,7 @@ package act
 import (
 	"encoding/json"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/internal/reveal"
@@ -20,8 +21,9 @@ type Call struct {
 	Why    string
 	DryRun bool
 
-	revealed bool // content may be told
-	goesOn   bool // the audit log gets the end from somebody else
+	revealed bool      // content may be told
+	silent   sync.Once // people were told that content has no schema
+	goesOn   bool      // the audit log gets the end from somebody else
 	to       Sink
 }
 
@@ -73,12 +75,17 @@ type Link struct {
 }
 
 // Content is JSON content as the request may see it: its shape, or the JSON without what its schema marks as secret.
-// The schema may be nil.
-func (c *Call) Content(raw, schema []byte) json.RawMessage {
-	if c.revealed {
-		return reveal.Open(raw, schema)
+// Where nobody has told a schema, nothing is secret, and people are told.
+func (c *Call) Content(raw []byte, schema reveal.Schema) json.RawMessage {
+	if !c.revealed {
+		return schema.Shape(raw)
 	}
-	return reveal.Shape(raw, schema)
+	if schema.Silent() && len(raw) > 0 {
+		c.silent.Do(func() {
+			c.Note("No program has published what of this content is secret, so all of it is shown.")
+		})
+	}
+	return schema.Open(raw)
 }
 
 // Revealed reports that content may be told.
@@ -89,7 +96,7 @@ func (c *Call) Fault(text string) string {
 	if c.revealed {
 		return text
 	}
-	return reveal.Text(text)
+	return c.marks.Text(text)
 }
 
 // GoesOn says that the act goes on after its run, perhaps in another process. The process that ends the act then writes

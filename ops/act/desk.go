@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/known"
+	"github.com/millrace-go/millrace/ops/internal/reveal"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -65,6 +66,7 @@ type Desk struct {
 
 	plain    *storage.Store // Store without lanes
 	underWay *sync.Map      // the IDs of acts that this process does; copies of the desk share them
+	marks    reveal.Marks   // of errors
 }
 
 // Open makes a desk of an open store, and looks. The store stays the caller's, who closes it after the last act.
@@ -79,7 +81,7 @@ func Open(ctx context.Context, store *storage.Store, p Program) (*Desk, error) {
 // At is Open for a caller who looks later, before the first act. It asks the store nothing.
 func At(store *storage.Store, p Program) (*Desk, error) {
 	p.Command = cmp.Or(p.Command, "millrace")
-	d := &Desk{Program: p, Past: new(catalog.History), plain: store, underWay: new(sync.Map)}
+	d := &Desk{Program: p, Past: new(catalog.History), plain: store, underWay: new(sync.Map), marks: reveal.NewMarks()}
 	routes, err := p.routes()
 	if err != nil {
 		return nil, err

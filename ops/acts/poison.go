@@ -186,21 +186,22 @@ func showPoison(ctx context.Context, c *act.Call, in *selection) error {
 
 // newPoisonedMessage also loads a body that lies beside its message, and says so if that is gone.
 func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (PoisonedMessage, error) {
-	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error), Emitted: m.Emitted, Uncompensated: m.Uncompensated}
+	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error), Emitted: m.Emitted, Uncompensated: c.Fault(m.Uncompensated)}
 	var err error
 	s.Message, s.Raw, s.Lost, err = veiled(ctx, c, m.Queue, m.Body)
 	return s, err
 }
 
 // veiled is a message as the request may see it: its envelope with its data, also of a body that lies beside it. A
-// message that is no JSON is raw, once it is revealed. lost says that the body is gone.
+// message that is no JSON is raw, once it is revealed, unless a kind of the queue has
+// secrets. lost says that the body is gone.
 func veiled(ctx context.Context, c *act.Call, queue string, body []byte) (message json.RawMessage, raw []byte, lost string, err error) {
 	e, err := wire.Decode(body)
 	switch {
-	case !json.Valid(body) && c.Revealed():
+	case !json.Valid(body) && c.Revealed() && !c.Known.BodiesIn(queue).Secrets():
 		return nil, body, "", nil
 	case err != nil: // nothing says what of it is personal
-		return c.Content(body, nil), nil, "", nil
+		return c.Content(body, c.Known.BodiesIn(queue)), nil, "", nil
 	}
 	if e.DataRef != "" && e.CheckDataRef(queue) == nil {
 		switch err := c.Channels.Outbox().FetchBody(ctx, &e); {
@@ -214,18 +215,10 @@ func veiled(ctx context.Context, c *act.Call, queue string, body []byte) (messag
 	}
 	e.LastError = c.Fault(e.LastError)
 	if e.DataRef == "" {
-		e.Data = c.Content(e.Data, schemaOf(c.Desk, e.Kind))
+		e.Data = c.Content(e.Data, c.Known.Bodies(e.Kind))
 	}
 	message, err = e.Encode()
 	return message, nil, lost, err
-}
-
-// schemaOf is the schema of a kind; nil if nobody has told it.
-func schemaOf(desk *act.Desk, kind channel.Kind) []byte {
-	if k := desk.Known.Kind(kind); k != nil {
-		return k.Schema
-	}
-	return nil
 }
 
 // parts are what people read of a message, beside its text.

@@ -154,7 +154,7 @@ func veil(c *act.Call, s *process.Stream) {
 	}
 	s.Msg = c.Fault(s.Msg)
 	if s.State != nil {
-		s.State = c.Content(s.State, nil)
+		s.State = c.Content(s.State, c.Known.States(s.Plan))
 	}
 	for i := range s.Lines {
 		x := &s.Lines[i]

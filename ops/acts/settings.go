@@ -101,7 +101,7 @@ func settingActs() []*act.Act {
 			More: "It prints all values, defaults included, as a program that runs has them. Where none does, it prints those that somebody has set. " +
 				"Secrets are shown by their references.",
 		}, (*settingsInput).fields, ofSettings(true, showSettings)),
-		act.New(act.Act{Noun: "settings", Verb: "history", Role: act.Viewer, About: "list the versions of settings: who changed what, when, and why",
+		act.New(act.Act{Noun: "settings", Verb: "history", Role: act.Viewer, Reveals: true, About: "list the versions of settings: who changed what, when, and why",
 			More: "RESULT is in force (it came into force), forced, refused, dropped (for another change), rolled back, rolling out, checking, or not " +
 				"proposed (its writer stopped, or another change was first). The results of the last 50 changes are kept. CHANGES has the old and the " +
 				"new value of each path; default is the programs' default. REASON is who said no, was ill, was passed over or dropped it, and why. " +
@@ -115,7 +115,7 @@ func settingActs() []*act.Act {
 		}, func(in *settingsInput) []act.Field {
 			return append(in.fields(), versionField(&in.from, "from", "the first version", "").At("FROM"), versionField(&in.to, "to", "the second version", "").At("TO").Maybe())
 		}, ofSettings(true, compareVersions)),
-		act.New(act.Act{Noun: "settings", Verb: "status", Role: act.Viewer, About: "list the programs that have the settings, and what each runs",
+		act.New(act.Act{Noun: "settings", Verb: "status", Role: act.Viewer, Reveals: true, About: "list the programs that have the settings, and what each runs",
 			More: "ANSWER is to the change that is being checked or rolled out, or to the last one. LOOKED is by the program's own clock. A program " +
 				"that has died is listed for another three polls (90s), and longer while no other one runs. WAITING names settings that need its " +
 				"restart. While a change is rolled out, HEALTH tells who runs it, and who is ill. --json has that line in settings show.",

@@ -17,6 +17,26 @@ type SettingsNode struct {
 	Canary bool `json:"canary"` // it runs, or will soon run, the change that is being rolled out
 }
 
+// veilChanges takes out why programs don't take changes, which may be personal, unless the request reveals.
+func veilChanges(c *act.Call, now settings.Current) {
+	for _, e := range now.Ended {
+		for i := range e.Reasons {
+			e.Reasons[i].Why = c.Fault(e.Reasons[i].Why)
+		}
+	}
+}
+
+// veilNode does so for a program.
+func veilNode(c *act.Call, n *settings.Node) {
+	n.Fault = c.Fault(n.Fault)
+	if n.Verdict != nil {
+		n.Verdict.Why = c.Fault(n.Verdict.Why)
+	}
+	if n.Health != nil {
+		n.Health.Ill = c.Fault(n.Health.Ill)
+	}
+}
+
 // settingsStatus tells what each program runs.
 func settingsStatus(ctx context.Context, c *act.Call, in *settingsInput) error {
 	nodes, err := in.ledger.Nodes(ctx)
@@ -27,10 +47,12 @@ func settingsStatus(ctx context.Context, c *act.Call, in *settingsInput) error {
 	if err != nil {
 		c.Note("%v", err) // the rows can be read all the same
 	}
+	veilChanges(c, now)
 	if err := c.Table("No program that has these settings runs.", "NAME", "VERSION", "FROM", "SINCE", "LOOKED", "ANSWER", "HEALTH", "WAITING", "FAULT"); err != nil {
 		return err
 	}
 	for _, n := range nodes {
+		veilNode(c, &n)
 		line := SettingsNode{n, now.Rollout != nil && now.Rollout.Includes(n)}
 		line.Values = nil // show tells them
 		answer := ""

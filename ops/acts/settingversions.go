@@ -32,6 +32,7 @@ func listVersions(ctx context.Context, c *act.Call, in *settingsInput) error {
 	if err != nil {
 		c.Note("%v", err) // the versions can be read all the same
 	}
+	veilChanges(c, now)
 	ended := map[int64]settings.Ending{}
 	for _, e := range now.Ended {
 		ended[e.Version] = e

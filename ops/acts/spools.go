@@ -80,7 +80,7 @@ func spoolActs() []*act.Act {
 		}, func(in *spoolInput) []act.Field {
 			return append(in.fields(), act.Flag(&in.all, "all", "list also those that wait for the store"))
 		}, inSpool(listSpool)),
-		act.New(act.Act{Noun: "spool", Verb: "reports", Role: act.Viewer, About: "list the spools of which programs have told that they hold messages",
+		act.New(act.Act{Noun: "spool", Verb: "reports", Role: act.Viewer, Reveals: true, About: "list the spools of which programs have told that they hold messages",
 			More: "A program tells so while the store is there: messages that the store doesn't take, and a file that has failed. While the store is away, look at the file.",
 		}, nil, listSpoolReports),
 		act.New(act.Act{Noun: "spool", Verb: "discard", Role: act.Admin, Why: act.Must, Sure: act.Must, Local: true, About: "delete messages of a spool for good",
@@ -151,6 +151,7 @@ func listSpoolReports(ctx context.Context, c *act.Call, _ *act.None) error {
 		return err
 	}
 	for _, r := range all {
+		r.Fault, r.Reason = c.Fault(r.Fault), c.Fault(r.Reason)
 		if err := c.Row(r, r.Program, r.Host, r.File, r.Waiting, r.Oldest, r.Refused, act.Short(cmp.Or(r.Fault, r.Reason)), r.At); err != nil {
 			return err
 		}

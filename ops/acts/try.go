@@ -73,14 +73,14 @@ func try(ctx context.Context, c *act.Call, in *tryInput) error {
 	if err != nil {
 		return act.Usage("the command would be refused: %s", c.Fault(err.Error()))
 	}
-	schema := c.Known.ValueSchema(h.Collection)
+	schema := c.Known.Values(h.Collection)
 	t := Tried{
 		Kind: e.Kind, Collection: h.Collection, Key: tried.Key, Changes: string(tried.Before) != string(tried.After),
 		Before: c.Content(tried.Before, schema), After: c.Content(tried.After, schema), Emits: []TriedMessage{},
 	}
 	var kinds []string
 	for _, x := range tried.Emits {
-		t.Emits = append(t.Emits, TriedMessage{x.Kind, x.Due, c.Content(x.Data, schemaOf(c.Desk, x.Kind))})
+		t.Emits = append(t.Emits, TriedMessage{x.Kind, x.Due, c.Content(x.Data, c.Known.Bodies(x.Kind))})
 		kinds = append(kinds, string(x.Kind))
 	}
 	changes := "no"

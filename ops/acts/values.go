@@ -215,7 +215,7 @@ func showValue(ctx context.Context, c *act.Call, in *documentInput) error {
 		return err
 	}
 	line := Document{Kind: in.kind, Key: key, Version: d.Version, Emitted: d.Emitted, Remembered: len(d.Applied) / recordEntry,
-		Pending: []PendingEvents{}, Size: size, Value: c.Content(d.Value, c.Known.ValueSchema(in.kind))}
+		Pending: []PendingEvents{}, Size: size, Value: c.Content(d.Value, c.Known.Values(in.kind))}
 	for _, p := range d.Pending {
 		line.Pending = append(line.Pending, PendingEvents{p.At, len(p.Events)})
 	}
@@ -231,8 +231,6 @@ func showView(ctx context.Context, c *act.Call, in *documentInput) error {
 	if json.Unmarshal(d.Value, &folded) != nil || folded.View == nil {
 		return act.Usage("%s is not a view; %s values show prints it", in.kind, c.Command)
 	}
-	if err := json.Unmarshal(c.Content(d.Value, c.Known.ValueSchema(in.kind)), &folded); err != nil {
-		return err
-	}
-	return c.Thing(ViewDocument{key, folded.View, in.kind}, nil, string(folded.View))
+	shown := c.Content(folded.View, c.Known.Values(in.kind).At("view"))
+	return c.Thing(ViewDocument{key, shown, in.kind}, nil, string(shown))
 }

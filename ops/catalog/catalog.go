@@ -83,7 +83,8 @@ type Collection struct {
 	Form string `json:"form,omitempty"` // of the framework: "plan" or "schedules"
 	Type string `json:"type,omitempty"` // tells the JSON forms of values apart; none for a form of the framework
 
-	Schema json.RawMessage `json:"schema,omitempty"` // of its values, as they are stored: a view stands in its member view
+	Schema json.RawMessage   `json:"schema,omitempty"` // of its values, as they are stored: a view stands in its member view
+	States []json.RawMessage `json:"states,omitempty"` // of a plan: the schemas of the states of its versions
 }
 
 // Known reports that the description tells what the documents are. That of an older framework doesn't.

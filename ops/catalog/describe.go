@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"reflect"
@@ -37,8 +38,11 @@ func Describe(r *handlers.Registry, p Program) Description {
 		if c := (Collection{Name: h.Collection, View: h.View, Form: h.Form}); c.Name != "" {
 			if c.Form == "" {
 				c.Type = jsonform.Print(h.Value)
-				if schema, err := jsonform.Schema(h.Value); err == nil && len(schema) <= maxSchema {
-					c.Schema = schema
+			}
+			c.Schema = schemaOf(h.Value)
+			for _, t := range h.States {
+				if s := schemaOf(t); s != nil && !slices.ContainsFunc(c.States, func(x json.RawMessage) bool { return string(x) == string(s) }) {
+					c.States = append(c.States, s)
 				}
 			}
 			if !slices.ContainsFunc(d.Collections, func(x Collection) bool { return x.Name == c.Name && x.Noun() == c.Noun() && x.Type == c.Type }) {
@@ -53,12 +57,27 @@ func Describe(r *handlers.Registry, p Program) Description {
 		}
 		kind := Kind{Kind: k.Kind, Command: k.Command, Queues: k.Queues, Example: exampleOf(k),
 			ChoosesID: k.Message.Implements(reflect.TypeFor[channel.Identified]()), Checks: k.Message.Implements(reflect.TypeFor[channel.Checked]())}
-		if schema, err := jsonform.Schema(k.Message); err == nil && len(schema) <= maxSchema {
-			kind.Schema = schema
-		}
+		kind.Schema = schemaOf(k.Message)
 		d.Kinds = append(d.Kinds, kind)
 	}
 	return d
+}
+
+// schemaOf returns the schema of a type; nil if that is too large.
+func schemaOf(t reflect.Type) json.RawMessage {
+	schema, err := jsonform.Schema(t)
+	if err != nil || len(schema) > maxSchema {
+		return brief(schema)
+	}
+	return schema
+}
+
+// brief is what stands for a schema for which there is no room. Where some of the content is secret, all of it is then.
+func brief(schema json.RawMessage) json.RawMessage {
+	if bytes.Contains(schema, []byte(`"writeOnly":true`)) {
+		return json.RawMessage(`{"writeOnly":true}`)
+	}
+	return nil
 }
 
 // exampleOf returns an example of a kind, or nil. It encodes values, which may call the user's methods: first one that
@@ -83,7 +102,7 @@ func exampleOf(k wire.RoutedKind) (example json.RawMessage) {
 // encode returns the document. It leaves out what the bounds leave no room for.
 func (d Description) encode() ([]byte, error) {
 	b, err := json.Marshal(d)
-	for _, drop := range []func(*Kind){func(k *Kind) { k.Example = nil }, func(k *Kind) { k.Schema = nil }} {
+	for _, drop := range []func(*Kind){func(k *Kind) { k.Example = nil }, func(k *Kind) { k.Schema = brief(k.Schema) }} {
 		if err != nil || len(b) <= maxDocument {
 			break
 		}
@@ -92,7 +111,14 @@ func (d Description) encode() ([]byte, error) {
 			drop(&d.Kinds[i])
 		}
 		for i := range d.Collections {
-			d.Collections[i].Schema = nil
+			c := &d.Collections[i]
+			states := c.States
+			c.Schema, c.States = brief(c.Schema), nil
+			for _, s := range states {
+				if s = brief(s); s != nil {
+					c.States = append(c.States, s)
+				}
+			}
 		}
 		b, err = json.Marshal(d)
 	}

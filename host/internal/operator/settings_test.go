@@ -88,14 +88,14 @@ func TestSettings(t *testing.T) {
 		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=1", "-default", "seats"), `"seats" is set twice`)
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: the walls are in the way).")
 		_ = worldtest.Pause(t.Context(), time.Second)
-		contains(t, "status", x.want(t, 0, "", "settings", "status"), "NAME VERSION FROM SINCE LOOKED ANSWER HEALTH WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – – b 5 store", "no to 5: this program: the walls are in the way")
+		contains(t, "status", x.want(t, 0, "", "settings", "status", "-reveal", "-why", "x"), "NAME VERSION FROM SINCE LOOKED ANSWER HEALTH WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – – b 5 store", "no to 5: this program: the walls are in the way")
 		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too many"), "Settings hall: version 6 is in force.")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		if a.Now().Seats != 60 || b.Now().Seats != 60 {
 			t.Errorf("got %+v and %+v", a.Now(), b.Now())
 		}
 		contains(t, "default", x.want(t, 0, "", "settings", "set", "-default", "seats"), "version 7 is in force")
-		contains(t, "history", x.want(t, 0, "", "settings", "history"), "VERSION RESULT WHEN BY WHY CHANGES REASON 7 in force 0s ago", "seats 60→default – 6 in force 1s ago", "too many back to 1, seats 102→60 – 5 forced", "seats 60→102 b: this program: the walls are in the way",
+		contains(t, "history", x.want(t, 0, "", "settings", "history", "-reveal", "-why", "x"), "VERSION RESULT WHEN BY WHY CHANGES REASON 7 in force 0s ago", "seats 60→default – 6 in force 1s ago", "too many back to 1, seats 102→60 – 5 forced", "seats 60→102 b: this program: the walls are in the way",
 			"4 refused", `3 refused`, "seast default→50", `this program: invalid argument: unknown member "seast"`, "2 refused", "seats 60→101 b: this program: the walls are in the way 1 in force", `ada Black Friday mail.from default→"ada@example.org", seats default→60 –`)
 		lines := strings.Split(strings.TrimSpace(x.want(t, 0, "", "settings", "history", "-json", "-limit", "3")), "\n")
 		if forced := oneLine[acts.SettingsVersion](t, lines[2]+"\n"); forced.Version != 5 || forced.Result != string(settings.Forced) || forced.Reasons[0].Node != "b" || forced.Base != 1 {
@@ -272,11 +272,12 @@ func TestSettingsInStages(t *testing.T) {
 		contains(t, "set", x.want(t, 0, "", "settings", "set", "seats=60"), "version 3 is being rolled out")
 		ill.Store(true)
 		_ = worldtest.Pause(t.Context(), time.Minute)
-		contains(t, "ill", x.want(t, 0, "", "settings", "status"), "Version 3 was rolled back", ": Health: mails bounce.")
-		contains(t, "note", x.want(t, 3, "", "doctor"), "version 3 of settings hall was rolled back", "Version 2 is in force.")
+		contains(t, "ill", x.want(t, 0, "", "settings", "status", "-reveal", "-why", "x"), "Version 3 was rolled back", ": Health: mails bounce.")
+		contains(t, "note", x.want(t, 3, "", "doctor"), "version 3 of settings hall was rolled back", "because of b", "settings history --of hall --reveal --why TEXT", "Version 2 is in force.")
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "key=env:MILLRACE_NO_SUCH_VARIABLE", "-force"), "version 4 is in force", "Passed over")
 		_ = worldtest.Pause(t.Context(), time.Second)
-		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and 4 is in force: ", "no such environment variable")
+		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and can't run 4, which is in force", "settings status --of hall --reveal --why TEXT")
+		contains(t, "fault", x.want(t, 0, "", "settings", "status", "-json", "-reveal", "-why", "x"), "no such environment variable")
 	})
 }
 

@@ -36,9 +36,15 @@ func TestDoctorFindsSpools(t *testing.T) {
 		}
 	}
 	contains(t, "doctor", x.want(t, exitWrong, "", "doctor"),
-		`WRONG 2 messages in the spool /data/web.spool of /shop on web1 can't be sent (1m0s ago): no route \x1b[31m They stay in that file`,
+		`WRONG 2 messages in the spool /data/web.spool of /shop on web1 can't be sent (1m0s ago) They stay in that file`, "The reason: millrace spool reports --reveal --why TEXT.",
 		"WRONG 1 message waits in the spool /data/web.spool of /shop on web2 for 1h0m although the store is there",
-		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago): spool: its file was removed", "put the file back", "3 things are wrong.")
+		"WRONG the spool /data/web.spool of /shop on web4 takes nothing (0s ago) The program", "put the file back", "The error: millrace spool reports --reveal --why TEXT", "3 things are wrong.")
+	for _, open := range []string{"no route", "its file was removed"} {
+		if out := x.want(t, exitWrong, "", "doctor") + x.want(t, 0, "", "spool", "reports"); strings.Contains(out, open) {
+			t.Errorf("%q is shown:\n%s", open, out)
+		}
+		contains(t, "revealed", x.want(t, 0, "", "spool", "reports", "-reveal", "-why", "x"), open)
+	}
 }
 
 // The verb spool needs no store.

@@ -98,11 +98,15 @@ func TestDoctorFindsKeysThatDoNotGoOn(t *testing.T) {
 		}
 		out := w.want(t, exitWrong, "", "doctor")
 		contains(t, "doctor", out,
-			"WRONG 2 keys of queue mails are halted, and their messages wait; the first: by message m1, 6m0s ago",
+			"WRONG 2 keys of queue mails are halted, and their messages wait; the first: by message m1, 6m0s ago millrace turns list mails shows them.",
 			"millrace turns list mails shows them. Put right what is wrong, and send the message back (millrace poison retry --queue mails --id ID)",
 			"Or millrace turns release mails KEY --why TEXT lets the others",
 			"WRONG 1 key of queue mails waits for a message that does not come: event 9 waits for event 7, 6m0s ago",
 			"NOTE 1 key of queue mails can't be read, and its messages wait:")
+		contains(t, "revealed", w.want(t, 0, "", "turns", "list", "mails", "-reveal", "-why", "x"), "kitchen closed")
+		if strings.Contains(out, "kitchen closed") {
+			t.Errorf("an error is shown:\n%s", out)
+		}
 		if strings.Contains(out, "ada@example.org") {
 			t.Errorf("a key is named:\n%s", out)
 		}

@@ -3,6 +3,7 @@ package known
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/ops/internal/reveal"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/lanes"
@@ -176,16 +178,51 @@ func (k *Programs) Handler(queue string, kind channel.Kind) (catalog.Handler, bo
 	return catalog.Handler{}, false
 }
 
-// ValueSchema returns the schema of the values in a collection, as they are stored; nil if nobody has told it.
-func (k *Programs) ValueSchema(collection string) []byte {
+// Bodies returns what all programs have told of the bodies of a kind.
+func (k *Programs) Bodies(kind channel.Kind) reveal.Schema {
+	return k.bodies(func(x *catalog.Kind) bool { return x.Kind == kind })
+}
+
+// BodiesIn returns what all programs have told of the bodies of all kinds in a queue.
+func (k *Programs) BodiesIn(queue string) reveal.Schema {
+	return k.bodies(func(x *catalog.Kind) bool { return slices.Contains(x.Queues, queue) })
+}
+
+func (k *Programs) bodies(of func(*catalog.Kind) bool) reveal.Schema {
+	var all [][]byte
 	for _, d := range k.All() {
-		for _, x := range d.Collections {
-			if x.Name == collection && len(x.Schema) > 0 {
-				return x.Schema
+		for i := range d.Kinds {
+			if of(&d.Kinds[i]) {
+				all = append(all, d.Kinds[i].Schema)
 			}
 		}
 	}
-	return nil
+	return reveal.Of(all...)
+}
+
+// Values returns what all programs have told of the values in a collection, as they are stored.
+func (k *Programs) Values(collection string) reveal.Schema {
+	return k.collection(collection, func(x *catalog.Collection) []json.RawMessage { return []json.RawMessage{x.Schema} })
+}
+
+// States returns what all programs have told of the states of a plan.
+func (k *Programs) States(plan string) reveal.Schema {
+	return k.collection(plan, func(x *catalog.Collection) []json.RawMessage { return x.States })
+}
+
+func (k *Programs) collection(name string, schemas func(*catalog.Collection) []json.RawMessage) reveal.Schema {
+	var all [][]byte
+	for _, d := range k.All() {
+		for i := range d.Collections {
+			if d.Collections[i].Name != name {
+				continue
+			}
+			for _, s := range schemas(&d.Collections[i]) {
+				all = append(all, s)
+			}
+		}
+	}
+	return reveal.Of(all...)
 }
 
 // Collections returns the names of the collections, or of those that are views, sorted.

@@ -7,7 +7,6 @@ import (
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/known"
-	"github.com/millrace-go/millrace/ops/internal/reveal"
 	"github.com/millrace-go/millrace/poison"
 )
 
@@ -34,11 +33,7 @@ func (in *Selection) has(k *known.Programs, m poison.Entry) bool {
 	if err != nil {
 		return in.Data == "" && strings.Contains(m.Error, in.Text)
 	}
-	var schema []byte
-	if kind := k.Kind(e.Kind); kind != nil {
-		schema = kind.Schema
-	}
-	data := reveal.Open(e.Data, schema)
+	data := k.Bodies(e.Kind).Open(e.Data)
 	if in.Text != "" && !strings.Contains(string(data), in.Text) && !strings.Contains(m.Error, in.Text) {
 		return false
 	}

@@ -1,8 +1,9 @@
 // Package reveal decides what anybody may see of the content of messages, documents and errors: its shape, or all of it
 // but what is marked secret. Pages, the API, the terminal and the audit log have no other way to content.
 //
-//	shape := reveal.Shape(body, schema) // until somebody says why they need to see more
-//	whole := reveal.Open(body, schema)  // after that
+//	s := reveal.Of(v1, v2)  // what the versions of a program say of it
+//	shape := s.Shape(body)  // until somebody says why they need to see more
+//	whole := s.Open(body)   // after that
 //
 // A shape has the members that the schema names, and in place of each value what kind of value it is and how large:
 //
@@ -12,17 +13,23 @@
 //
 //   - A shape has no character of a value, and no name of a member that the schema doesn't name: the keys of a map may
 //     be personal.
-//   - Neither form has a value that the schema marks as writeOnly. A struct of Go marks it by the tag
-//     millrace:"secret".
+//   - Neither form has a value that a schema marks as writeOnly. A struct of Go marks it by the tag
+//     millrace:"secret". A mark of one version holds for all. Go reads a member by a name whose case differs, and so
+//     does this package.
+//   - Content that has secrets shows only what its schema describes: what doesn't fit the schema has its shape.
+//   - Where no schema is known, no secret is: all is opened. [Schema.Silent] reports that, so that people are told.
+//   - A mark of a text says nothing of the text to another process.
 //   - Content that is no JSON, or that doesn't fit its schema, has a shape, too. Nothing here fails.
 //   - A shape is small, whatever the content: long lists and deep nesting are cut.
+//
+// File schema.go finds what schemas say of a place in content; reveal.go makes both forms.
 package reveal
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strconv"
@@ -38,108 +45,46 @@ const (
 // Secret stands for a value that never leaves the process.
 const Secret = "(secret)"
 
-// A schema is a part of a JSON Schema, as package jsonform makes it.
-type schema struct {
-	Ref        string             `json:"$ref"`
-	Defs       map[string]*schema `json:"$defs"`
-	Properties map[string]*schema `json:"properties"`
-	Items      json.RawMessage    `json:"items"`
-	Additional json.RawMessage    `json:"additionalProperties"`
-	AnyOf      []*schema          `json:"anyOf"`
-	WriteOnly  bool               `json:"writeOnly"`
-}
+// Marks gives texts marks by which equal ones are known. Other Marks give other ones: else a mark would let people who
+// may not see a text test guesses.
+type Marks struct{ seed maphash.Seed }
 
-// A walker knows the definitions of a whole schema.
-type walker struct{ defs map[string]*schema }
+// NewMarks makes Marks.
+func NewMarks() Marks { return Marks{maphash.MakeSeed()} }
 
-func parse(raw []byte) (walker, *schema) {
-	var s schema
-	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
-		return walker{}, nil
-	}
-	w := walker{s.Defs}
-	if w.defs == nil {
-		w.defs = map[string]*schema{}
-	}
-	w.defs["#"] = &s // the type may contain itself
-	return w, &s
-}
-
-// at follows references. It is nil where nothing is known.
-func (w walker) at(s *schema) *schema {
-	for range mostDepth {
-		switch {
-		case s == nil:
-			return nil
-		case s.Ref != "":
-			mark := s.WriteOnly
-			if s = w.defs[strings.TrimPrefix(s.Ref, "#/$defs/")]; s != nil && mark {
-				marked := *s
-				marked.WriteOnly = true
-				s = &marked
-			}
-		case len(s.AnyOf) > 0: // a value or null
-			mark, some := s.WriteOnly, s.AnyOf
-			s = nil
-			for _, x := range some {
-				if x != nil && (x.Ref != "" || x.Properties != nil || len(x.Items) > 0 || len(x.Additional) > 0 || x.WriteOnly) {
-					s = x
-				}
-			}
-			if s == nil && mark {
-				return &schema{WriteOnly: true}
-			}
-			if s != nil && mark {
-				marked := *s
-				marked.WriteOnly = true
-				s = &marked
-			}
-		default:
-			return s
-		}
-	}
-	return nil
-}
-
-// sub reads a schema that may be true or false.
-func sub(raw json.RawMessage) *schema {
-	var s schema
-	if len(raw) == 0 || json.Unmarshal(raw, &s) != nil {
-		return nil
-	}
-	return &s
-}
-
-// Text is the shape of a text: its length, and a mark by which equal ones are known.
-func Text(s string) string {
+// Text is the shape of a text: its length, and its mark.
+func (m Marks) Text(s string) string {
 	if s == "" {
 		return ""
 	}
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(s)) // it never fails
-	return fmt.Sprintf("text of %d (#%08x)", utf8.RuneCountInString(s), h.Sum32())
+	return fmt.Sprintf("text of %d (#%08x)", utf8.RuneCountInString(s), uint32(maphash.String(m.seed, s)))
 }
 
-// Shape returns the shape of JSON as JSON.
-func Shape(raw, of []byte) json.RawMessage {
-	w, s := parse(of)
-	var x any
+// decode returns JSON as values. Numbers stay as they are.
+func decode(raw []byte) (x any, ok bool) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
-	if dec.Decode(&x) != nil {
-		return quote(fmt.Sprintf("no JSON, %d bytes", len(raw)))
-	}
-	var b strings.Builder
-	w.shape(&b, x, s, 0)
-	return json.RawMessage(b.String())
+	return x, json.Valid(raw) && dec.Decode(&x) == nil
 }
+
+func noJSON(raw []byte) json.RawMessage { return quote(fmt.Sprintf("no JSON, %d bytes", len(raw))) }
 
 func quote(text string) json.RawMessage { return json.RawMessage(strconv.Quote(text)) }
 
+// Shape returns the shape of JSON as JSON.
+func (s Schema) Shape(raw []byte) json.RawMessage {
+	var b strings.Builder
+	x, ok := decode(raw)
+	if !ok {
+		return noJSON(raw)
+	}
+	shape(&b, x, s.at, 0)
+	return json.RawMessage(b.String())
+}
+
 // shape writes the shape of a value.
-func (w walker) shape(b *strings.Builder, x any, s *schema, depth int) {
-	s = w.at(s)
-	if s != nil && s.WriteOnly {
+func shape(b *strings.Builder, x any, at place, depth int) {
+	if at.secret() {
 		b.WriteString(strconv.Quote(Secret))
 		return
 	}
@@ -153,40 +98,31 @@ func (w walker) shape(b *strings.Builder, x any, s *schema, depth int) {
 	case string:
 		b.WriteString(strconv.Quote(fmt.Sprintf("text of %d", utf8.RuneCountInString(x))))
 	case []any:
-		w.list(b, x, s, depth)
+		shapeList(b, x, at, depth)
 	case map[string]any:
-		w.object(b, x, s, depth)
+		shapeObject(b, x, at, depth)
 	}
 }
 
-func (w walker) list(b *strings.Builder, x []any, s *schema, depth int) {
+func shapeList(b *strings.Builder, x []any, at place, depth int) {
 	if len(x) == 0 {
 		b.WriteString("[]")
 		return
 	}
 	fmt.Fprintf(b, `["%d of"`, len(x))
 	if depth < mostDepth {
-		var items *schema
-		if s != nil {
-			items = sub(s.Items)
-		}
 		b.WriteString(", ")
-		w.shape(b, x[0], items, depth+1)
+		shape(b, x[0], at.items(), depth+1)
 	}
 	b.WriteString("]")
 }
 
-// object writes the members that the schema names, in their order, and counts the others.
-func (w walker) object(b *strings.Builder, x map[string]any, s *schema, depth int) {
-	var members map[string]*schema
-	if s != nil {
-		members = s.Properties
-	}
+// shapeObject writes the members that the schema names, in their order, and counts the others.
+func shapeObject(b *strings.Builder, x map[string]any, at place, depth int) {
 	b.WriteString("{")
 	n, others := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(x)) {
-		of, known := members[name]
-		if !known || depth >= mostDepth || n == mostMembers {
+		if !at.names(name) || depth >= mostDepth || n == mostMembers {
 			others++
 			continue
 		}
@@ -194,7 +130,7 @@ func (w walker) object(b *strings.Builder, x map[string]any, s *schema, depth in
 			b.WriteString(", ")
 		}
 		b.WriteString(strconv.Quote(name) + ": ")
-		w.shape(b, x[name], of, depth+1)
+		shape(b, x[name], at.member(name), depth+1)
 	}
 	if others > 0 {
 		if n > 0 {
@@ -205,56 +141,51 @@ func (w walker) object(b *strings.Builder, x map[string]any, s *schema, depth in
 	b.WriteString("}")
 }
 
-// Open returns JSON without what its schema marks as secret. Content that is no JSON is returned as a text of JSON.
-func Open(raw, of []byte) json.RawMessage {
-	w, s := parse(of)
-	if !json.Valid(raw) {
+// Open returns JSON without what its schema marks as secret. Content that is no JSON is returned as a text of JSON,
+// unless it may have a secret.
+func (s Schema) Open(raw []byte) json.RawMessage {
+	x, ok := decode(raw)
+	switch {
+	case !ok && s.secrets:
+		return noJSON(raw)
+	case !ok:
 		text, err := json.Marshal(string(raw))
 		if err != nil {
-			return quote(fmt.Sprintf("no JSON, %d bytes", len(raw)))
+			return noJSON(raw)
 		}
 		return text
-	}
-	if s == nil || !bytes.Contains(of, []byte(`"writeOnly"`)) {
+	case !s.secrets:
 		return json.RawMessage(raw)
-	}
-	var x any
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber()
-	if err := dec.Decode(&x); err != nil {
-		return quote(fmt.Sprintf("no JSON, %d bytes", len(raw)))
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if enc.Encode(w.open(x, s, 0)) != nil {
+	if enc.Encode(open(x, s.at, 0)) != nil {
 		return quote(fmt.Sprintf("JSON of %d bytes", len(raw)))
 	}
 	return json.RawMessage(bytes.TrimSpace(b.Bytes()))
 }
 
-// open takes out what is secret. A value that is nested too deep for the schema to be followed is taken out, too.
-func (w walker) open(x any, s *schema, depth int) any {
-	if s = w.at(s); s == nil {
-		return x
-	}
-	if s.WriteOnly || depth > 10*mostDepth {
+// open takes out what is secret, and what no schema describes. A value that is nested too deep for the schema to be
+// followed is taken out, too.
+func open(x any, at place, depth int) any {
+	switch {
+	case at.secret() || depth > 10*mostDepth:
 		return Secret
+	case !at.allows(x):
+		var b strings.Builder
+		shape(&b, x, nil, 0)
+		return json.RawMessage(b.String())
 	}
 	switch x := x.(type) {
 	case []any:
-		items := sub(s.Items)
+		items := at.items()
 		for i := range x {
-			x[i] = w.open(x[i], items, depth+1)
+			x[i] = open(x[i], items, depth+1)
 		}
 	case map[string]any:
-		others := sub(s.Additional)
 		for name := range x {
-			of, known := s.Properties[name]
-			if !known {
-				of = others
-			}
-			x[name] = w.open(x[name], of, depth+1)
+			x[name] = open(x[name], at.member(name), depth+1)
 		}
 	}
 	return x

@@ -95,6 +95,17 @@ func OrDefault(value json.RawMessage) string {
 	return string(value)
 }
 
+// Blamed names of the programs that have kept a change from coming into force.
+func Blamed(e settings.Ending) string {
+	var all []string
+	for _, r := range e.Reasons {
+		if r.Node != "" && !slices.Contains(all, r.Node) {
+			all = append(all, r.Node)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 // Reasons tells why a change has ended as it did.
 func Reasons(e settings.Ending) string {
 	var all []string

@@ -17,8 +17,8 @@ type fanItem struct {
 
 // armedItem is what the undo of an item needs.
 type armedItem struct {
-	Item   jsontext.Value `json:"item"`
-	Result jsontext.Value `json:"result"`
+	Item   jsontext.Value `json:"item" millrace:"secret"`
+	Result jsontext.Value `json:"result" millrace:"secret"`
 }
 
 // Armed returns what an undo of an item gets.

@@ -53,7 +53,7 @@ type Instance struct {
 	Ends    int            `json:"ends,omitzero"`  // steps that have ended
 	Run     int            `json:"run,omitzero"`   // counts reruns
 	Digest  string         `json:"digest,omitempty"`
-	State   jsontext.Value `json:"state,omitempty"`
+	State   jsontext.Value `json:"state,omitempty" millrace:"secret"`
 	Events  []*Event       `json:"events,omitempty"`
 	Early   []Early        `json:"early,omitempty"`
 	Cancel  *Note          `json:"cancel,omitempty"`
@@ -132,11 +132,11 @@ type Event struct {
 	Worker     string         `json:"worker,omitempty"`
 	Order      int            `json:"order,omitzero"` // when it ended, among all
 	Armed      bool           `json:"armed,omitzero"` // it has done what an undo takes back
-	State      jsontext.Value `json:"state,omitempty"`
-	Result     jsontext.Value `json:"result,omitempty"` // as long as it may be undone, or applied again
-	Digest     string         `json:"digest,omitempty"` // of the first success
-	Twice      []string       `json:"twice,omitempty"`  // digests of further successes, which nothing takes back
-	Answer     channel.Kind   `json:"answer,omitempty"` // of an Ask that is stuck: the event that came
+	State      jsontext.Value `json:"state,omitempty" millrace:"secret"`
+	Result     jsontext.Value `json:"result,omitempty" millrace:"secret"` // as long as it may be undone, or applied again
+	Digest     string         `json:"digest,omitempty"`                   // of the first success
+	Twice      []string       `json:"twice,omitempty"`                    // digests of further successes, which nothing takes back
+	Answer     channel.Kind   `json:"answer,omitempty"`                   // of an Ask that is stuck: the event that came
 	Undos      []*Undo        `json:"undos,omitempty"`
 	Back       bool           `json:"back,omitzero"` // it was taken back with the whole
 	Fan        *Fan           `json:"fan,omitempty"`
@@ -224,8 +224,8 @@ type Undo struct {
 	Created  time.Time      `json:"created"`
 	Ended    time.Time      `json:"ended,omitzero"`
 	Timeout  time.Time      `json:"timeout,omitzero"`
-	State    jsontext.Value `json:"state,omitempty"`
-	Result   jsontext.Value `json:"result,omitempty"`
+	State    jsontext.Value `json:"state,omitempty" millrace:"secret"`
+	Result   jsontext.Value `json:"result,omitempty" millrace:"secret"`
 	Digest   string         `json:"digest,omitempty"`
 	Late     bool           `json:"late,omitzero"` // the success came after the step's end
 }
@@ -237,33 +237,33 @@ func sameItem(a, b *int) bool { return a == nil || b != nil && *a == *b }
 type Fan struct {
 	N       int                    `json:"n"` // how many there are, as far as is known
 	Next    int                    `json:"next"`
-	Left    int                    `json:"left"`              // not ended
-	Items   int                    `json:"items"`             // in pages, too
-	OK      int                    `json:"ok,omitzero"`       // ended well
-	Ended   []byte                 `json:"ended,omitempty"`   // a bit for each
-	Bad     []byte                 `json:"bad,omitempty"`     // those that did not end well
-	Late    []byte                 `json:"late,omitempty"`    // those whose success came too late
-	Bytes   int                    `json:"bytes,omitzero"`    // of Rest and Armed
-	Rest    []jsontext.Value       `json:"rest,omitempty"`    // items that are not begun yet, from Next on
-	Tries   map[int]int            `json:"tries,omitempty"`   // failed attempts of an item that is open
-	Doubts  map[int]jsontext.Value `json:"doubts,omitempty"`  // items of which nobody knows what an attempt has done
-	Armed   map[int]jsontext.Value `json:"armed,omitempty"`   // results of items that may be undone
-	Effects map[int][]string       `json:"effects,omitempty"` // digests of the effects of items that may be undone
-	Worst   []BadItem              `json:"worst,omitempty"`   // some that failed for good
-	Paged   bool                   `json:"paged,omitzero"`    // children are pages
-	Listing bool                   `json:"listing,omitzero"`  // the agent that lists items is under way, or is to go on
-	Asked   bool                   `json:"asked,omitzero"`    // it is under way
-	Misses  int                    `json:"misses,omitzero"`   // its failed attempts at this list
-	Cursor  jsontext.Value         `json:"cursor,omitempty"`
-	Held    []jsontext.Value       `json:"held,omitempty"` // results that wait, because the gathering function has failed
-	Undo    int                    `json:"undo,omitzero"`  // the last Undo items are being undone, or have been
+	Left    int                    `json:"left"`                               // not ended
+	Items   int                    `json:"items"`                              // in pages, too
+	OK      int                    `json:"ok,omitzero"`                        // ended well
+	Ended   []byte                 `json:"ended,omitempty"`                    // a bit for each
+	Bad     []byte                 `json:"bad,omitempty"`                      // those that did not end well
+	Late    []byte                 `json:"late,omitempty"`                     // those whose success came too late
+	Bytes   int                    `json:"bytes,omitzero"`                     // of Rest and Armed
+	Rest    []jsontext.Value       `json:"rest,omitempty" millrace:"secret"`   // items that are not begun yet, from Next on
+	Tries   map[int]int            `json:"tries,omitempty"`                    // failed attempts of an item that is open
+	Doubts  map[int]jsontext.Value `json:"doubts,omitempty" millrace:"secret"` // items of which nobody knows what an attempt has done
+	Armed   map[int]jsontext.Value `json:"armed,omitempty" millrace:"secret"`  // results of items that may be undone
+	Effects map[int][]string       `json:"effects,omitempty"`                  // digests of the effects of items that may be undone
+	Worst   []BadItem              `json:"worst,omitempty"`                    // some that failed for good
+	Paged   bool                   `json:"paged,omitzero"`                     // children are pages
+	Listing bool                   `json:"listing,omitzero"`                   // the agent that lists items is under way, or is to go on
+	Asked   bool                   `json:"asked,omitzero"`                     // it is under way
+	Misses  int                    `json:"misses,omitzero"`                    // its failed attempts at this list
+	Cursor  jsontext.Value         `json:"cursor,omitempty" millrace:"secret"`
+	Held    []jsontext.Value       `json:"held,omitempty" millrace:"secret"` // results that wait, because the gathering function has failed
+	Undo    int                    `json:"undo,omitzero"`                    // the last Undo items are being undone, or have been
 }
 
 // BadItem is an item that failed for good.
 type BadItem struct {
 	Index int            `json:"index"`
 	Msg   string         `json:"msg"`
-	Item  jsontext.Value `json:"item,omitempty"`
+	Item  jsontext.Value `json:"item,omitempty" millrace:"secret"`
 }
 
 // StuckPart is what a part of a step has said last. It is stuck if Msg is not empty.
@@ -279,7 +279,7 @@ type Early struct {
 	Sort string         `json:"kind"`
 	At   time.Time      `json:"at"`
 	From string         `json:"from,omitempty"` // ID of its message
-	Body jsontext.Value `json:"body"`
+	Body jsontext.Value `json:"body" millrace:"secret"`
 }
 
 // A Note says what was done by whom.

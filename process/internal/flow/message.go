@@ -30,7 +30,7 @@ func BeginKind(plan, queue string) channel.Kind {
 type Start struct {
 	Plan    string         `json:"plan"`
 	ID      string         `json:"id"`
-	State   jsontext.Value `json:"state,omitempty"`
+	State   jsontext.Value `json:"state,omitempty" millrace:"secret"`
 	By      time.Time      `json:"by,omitzero"`   // of parts: the deadline of the step that they belong to
 	Firm    bool           `json:"firm,omitzero"` // of parts: the whole only goes on
 	Version int            `json:"version,omitzero"`
@@ -55,12 +55,12 @@ type Parent struct {
 
 // Page is the part of a fan's items that an instance of its own holds.
 type Page struct {
-	Items  []jsontext.Value `json:"items,omitempty"` // of a Start
-	First  int              `json:"first"`           // index of the first item among all
+	Items  []jsontext.Value `json:"items,omitempty" millrace:"secret"` // of a Start
+	First  int              `json:"first"`                             // index of the first item among all
 	AtOnce int              `json:"atonce"`
 	Hold   bool             `json:"hold,omitzero"` // it begins nothing until it is told to
 
-	Results []jsontext.Value `json:"results,omitempty"` // of a document: for the parent's gathering
+	Results []jsontext.Value `json:"results,omitempty" millrace:"secret"` // of a document: for the parent's gathering
 }
 
 // Outcomes of a Done.
@@ -88,22 +88,22 @@ type Done struct {
 	Undo    int            `json:"undo,omitzero"`  // of an undo: its number, from 1
 	List    bool           `json:"list,omitzero"`  // of the agent that lists items
 	Outcome string         `json:"outcome"`
-	Result  jsontext.Value `json:"result,omitempty"`
+	Result  jsontext.Value `json:"result,omitempty" millrace:"secret"`
 	Effect  string         `json:"effect,omitempty"` // the result's own word for it, else empty
 	Error   string         `json:"error,omitempty"`
 	After   time.Duration  `json:"after,omitzero"` // that the agent asks for before the next attempt
 	Began   time.Time      `json:"began,omitzero"` // by the agent's clock, as Ended
 	Ended   time.Time      `json:"ended,omitzero"`
 	Worker  string         `json:"worker,omitempty"`
-	Echo    jsontext.Value `json:"echo,omitempty"`   // of fans: the item, where it may be needed again
-	Unheard bool           `json:"unheard,omitzero"` // an attempt was given up, and may still succeed
+	Echo    jsontext.Value `json:"echo,omitempty" millrace:"secret"` // of fans: the item, where it may be needed again
+	Unheard bool           `json:"unheard,omitzero"`                 // an attempt was given up, and may still succeed
 
-	Results []jsontext.Value `json:"results,omitempty"` // of a page
-	Failed  int              `json:"failed,omitzero"`   // of a page: items that failed
-	Sort    channel.Kind     `json:"kind,omitempty"`    // of an event that is lost: its kind
-	At      time.Time        `json:"at,omitzero"`       // of an alarm that is lost: its time
-	Seq     uint64           `json:"seq,omitzero"`      // of a child that is stuck, or moves again: orders these words
-	Undoes  bool             `json:"undoes,omitzero"`   // of such a word: the child has ended, and takes something back
+	Results []jsontext.Value `json:"results,omitempty" millrace:"secret"` // of a page
+	Failed  int              `json:"failed,omitzero"`                     // of a page: items that failed
+	Sort    channel.Kind     `json:"kind,omitempty"`                      // of an event that is lost: its kind
+	At      time.Time        `json:"at,omitzero"`                         // of an alarm that is lost: its time
+	Seq     uint64           `json:"seq,omitzero"`                        // of a child that is stuck, or moves again: orders these words
+	Undoes  bool             `json:"undoes,omitzero"`                     // of such a word: the child has ended, and takes something back
 }
 
 // SilentOf says that an attempt outlives its time. It is no attempt's end, also to a program that doesn't know it.
@@ -136,7 +136,7 @@ type Signal struct {
 	Plan string         `json:"plan"`
 	ID   string         `json:"id"`
 	Sort channel.Kind   `json:"kind"`
-	Body jsontext.Value `json:"body"`
+	Body jsontext.Value `json:"body" millrace:"secret"`
 	From string         `json:"-"` // ID of the message that brings it
 }
 
@@ -165,7 +165,7 @@ type Act struct {
 	Do     string         `json:"do"`
 	Path   string         `json:"path,omitempty"`
 	Item   *int           `json:"item,omitempty"` // of a step whose items' outcomes are unknown; nil: all of them
-	Result jsontext.Value `json:"result,omitempty"`
+	Result jsontext.Value `json:"result,omitempty" millrace:"secret"`
 	Undo   int            `json:"undo,omitzero"`   // of a parent's undo: its number
 	Parent bool           `json:"parent,omitzero"` // it comes from the step that the part belongs to
 	Keep   bool           `json:"keep,omitzero"`   // of a parent's cancel: what was done is not taken back
@@ -198,9 +198,9 @@ type Begin struct {
 	Key       string         `json:"key"`
 	HandBacks int            `json:"handbacks,omitzero"` // how often its agent has said so
 	Within    time.Duration  `json:"within,omitzero"`    // what is left until the step's deadline; 0: none
-	State     jsontext.Value `json:"state,omitempty"`
-	Input     jsontext.Value `json:"input,omitempty"`  // the item, or where a list goes on
-	Result    jsontext.Value `json:"result,omitempty"` // of an undo: what is to be undone
+	State     jsontext.Value `json:"state,omitempty" millrace:"secret"`
+	Input     jsontext.Value `json:"input,omitempty" millrace:"secret"`  // the item, or where a list goes on
+	Result    jsontext.Value `json:"result,omitempty" millrace:"secret"` // of an undo: what is to be undone
 }
 
 // Kind is the kind of the plan's begins to that queue.

@@ -33,8 +33,8 @@ func (p pages) add(items []jsontext.Value, share int) {
 
 // listing is the result of an agent that lists items.
 type listing struct {
-	Items []jsontext.Value `json:"items"`
-	Next  jsontext.Value   `json:"next,omitempty"`
+	Items []jsontext.Value `json:"items" millrace:"secret"`
+	Next  jsontext.Value   `json:"next,omitempty" millrace:"secret"`
 }
 
 // Listing encodes the result of an agent that lists items; without next it was the last list.
