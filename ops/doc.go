@@ -26,9 +26,14 @@
 //   - An act has an ID from its form. A form that is sent twice has one effect, also when both come at once, or when
 //     a process dies in between. A failure is shown as a failure again. Somebody who goes away stops nothing.
 //   - A name that an act doesn't know is refused, and so is an empty member of JSON. Neither means "any".
-//   - An act that destroys is shown first, with what it would do, and is done after a second click.
+//   - An act that destroys is shown first, with what it would do, and is done after a second click. It then does no
+//     more than was shown: a purge deletes no more messages, and an act on all that match takes none that came later.
 //   - Many viewers ask the store no more than one, and nobody looking asks nothing: what was read counts for two
-//     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again.
+//     seconds. A store that is read slowly is shown as it was up to half a minute ago, while it is read again. Poison
+//     messages are counted by cause once a minute.
+//   - Viewers keep nobody from the store: a few of their requests read the store at a time, a list has a bounded
+//     length, an act waits for a bounded time, and a viewer who leaves waits no longer.
+//   - An act on many messages whose process has died is taken over when somebody looks at the act.
 //   - A page says how old its numbers are, and what could not be read. A part that can't be read takes nothing else
 //     away.
 //   - Text from outside is text on a page, whatever it has in it.
@@ -39,7 +44,7 @@
 // # Files
 //
 //	ops.go    Config and New: the addresses
-//	reads.go  the desk of all viewers, and what was read just now
+//	reads.go  the desk of all viewers, and what was read just now; bounds.go what one request may ask for
 //	told.go   what an act tells, kept for a page or for JSON
 //	pages.go  the pages; forms.go the acts that change something
 //	look.go   how tables, names and the way around look, and the files that a browser keeps

@@ -82,6 +82,7 @@ func (s *server) asked(w http.ResponseWriter, r *http.Request) *act.Act {
 		s.forbid(w, r, a)
 		return nil
 	}
+	goOnWith(s.bulk, a.Noun)
 	return a
 }
 
@@ -89,7 +90,7 @@ func (s *server) asked(w http.ResponseWriter, r *http.Request) *act.Act {
 func (s *server) forbid(w http.ResponseWriter, r *http.Request, a *act.Act) {
 	const text = "You may not do this: it needs another role."
 	if wantsJSON(r) {
-		s.problem(w, http.StatusForbidden, text)
+		refuse(w, http.StatusForbidden, text)
 		return
 	}
 	p := listPage{view: s.view(r, title(a.Name()), a.Noun)}
@@ -115,17 +116,12 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 			p.Error, status = err.Error(), statusOf(err)
 		}
 	}
+	if a.Reveals && r.URL.Query().Get("reveal") == "true" && !wantsJSON(r) { // the form asks for the reason first
+		s.write(w, r, status, "form.html", p)
+		return
+	}
 	if status == http.StatusOK && a.Role == act.Viewer && (len(r.URL.Query()) > 0 || needs(a.Request()) == 0 || wantsJSON(r)) {
-		q := a.Request()
-		err := fill(q, r.URL.Query())
-		var t *told
-		if err == nil && q.Noted() && !wantsJSON(r) { // the form asks for the reason first
-			s.write(w, r, status, "form.html", p)
-			return
-		}
-		if err == nil {
-			t, err = s.reads.read(r.Context(), a.Name()+"?"+r.URL.RawQuery, q)
-		}
+		t, err := s.read(r.Context(), a.Request(), r.URL.Query())
 		if wantsJSON(r) {
 			s.answer(w, t, err)
 			return
@@ -169,7 +165,7 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	values, set, err := valuesOf(r)
 	if err != nil {
-		s.problem(w, http.StatusBadRequest, err.Error())
+		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
 	id := r.Header.Get("Idempotency-Key")
@@ -182,22 +178,29 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	values.Del("by") // the login says who it is
 	q := a.Request()
 	t := &told{At: time.Now()}
+	key := ""
 	if err = audit.CheckID(id); err == nil {
-		err = set(q, values)
+		key, err = readyBy(set, q, values)
 	}
 	if err == nil && !login.Of(r).May(q.Role()) {
 		s.forbid(w, r, a)
 		return
 	}
-	if err == nil {
+	switch {
+	case err != nil:
+	case a.Role == act.Viewer && !q.Noted():
+		if t, err = s.reads.read(r.Context(), key, q); t == nil {
+			t = &told{At: time.Now()}
+		}
+	default:
 		err = s.perform(r, q, id, t)
 	}
 	if wantsJSON(r) {
 		s.answer(w, t, err)
 		return
 	}
-	if f := q.Field("before"); f != nil && q.DryRun() && values.Get("before") == "" { // what comes after it was shown isn't meant
-		values.Set("before", t.At.UTC().Format(time.RFC3339Nano))
+	for name, text := range t.confirmed { // what is done after this is what was shown
+		values.Set(name, text)
 	}
 	p := s.formOf(r, a, values)
 	p.ID, p.Command = id, q.Line(s.reads.desk.Command)

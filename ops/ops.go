@@ -2,6 +2,7 @@ package ops
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"embed"
 	"encoding/json"
@@ -104,7 +105,7 @@ func New(cfg Config) (*Pages, error) {
 	door.Dress(own["style.css"].name, own["icon.svg"].name)
 	desk, driver := *cfg.Desk, &bulk.Driver{Channels: cfg.Desk.Channels, Logger: cfg.Logger}
 	desk.Wake = driver.Wake
-	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: &reads{desk: &desk, kept: map[string]*kept{}}, served: own}
+	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: newReads(&desk), served: own}
 	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return a.Local })
 	if s.pages, err = template.New("").Funcs(s.funcs()).ParseFS(files, "html/*.html"); err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
@@ -202,6 +203,35 @@ func unknownName(name, by string) error {
 	return act.Usage("%s isn't known to %s, so nothing was done", act.Word(name), by)
 }
 
+// ready fills in a request, within the bounds of the pages. key names the request: by its act and the fields that it
+// knows, so nothing else makes another request of it.
+func ready(q *act.Request, values url.Values) (key string, err error) {
+	return readyBy(fill, q, values)
+}
+
+// readyBy is ready with another way to fill in a request.
+func readyBy(fill func(*act.Request, url.Values) error, q *act.Request, values url.Values) (key string, err error) {
+	if err := cmp.Or(fill(q, values), bound(q, values)); err != nil {
+		return "", err
+	}
+	known := url.Values{}
+	for _, f := range q.Fields {
+		if texts := values[f.Name]; len(texts) > 0 {
+			known[f.Name] = texts
+		}
+	}
+	return q.Act.Name() + "?" + known.Encode(), nil
+}
+
+// read does a request that only reads, or tells what was read just now.
+func (s *server) read(ctx context.Context, q *act.Request, values url.Values) (*told, error) {
+	key, err := ready(q, values)
+	if err != nil {
+		return nil, err
+	}
+	return s.reads.read(ctx, key, q)
+}
+
 // statusOf is the status for an error of an act.
 func statusOf(err error) int {
 	var bad *act.UsageError
@@ -219,9 +249,9 @@ func statusOf(err error) int {
 	return http.StatusConflict
 }
 
-// problem answers an error to a program.
-func (s *server) problem(w http.ResponseWriter, status int, text string) {
-	s.problemOf(w, problem{Status: status, Detail: text})
+// refuse answers an error to a program.
+func refuse(w http.ResponseWriter, status int, text string) {
+	problemOf(w, problem{Status: status, Detail: text})
 }
 
 // A problem is a problem document (RFC 9457). An act that fails in its midst has told what it did before.
@@ -232,7 +262,7 @@ type problem struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-func (s *server) problemOf(w http.ResponseWriter, p problem) {
+func problemOf(w http.ResponseWriter, p problem) {
 	status := p.Status
 	body, err := json.Marshal(p)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -260,35 +259,6 @@ func TestLawWhatDestroysIsShownFirst(t *testing.T) {
 	form.Set("yes", "true")
 	x.want(t, 200, ask{method: "POST", path: "do/queues/purge", role: act.Admin, form: form}, "Deleted 1 message", "Done.")
 	worldtest.Want(t, "messages after it was done", worldtest.Queued(t, s, "accounts"), 0)
-}
-
-// Law: many viewers ask the store no more than one, and nobody looking asks nothing.
-func TestLawManyViewersAskOnce(t *testing.T) {
-	t.Parallel()
-	var calls atomic.Int64
-	s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, _ storagetest.Op, do func() error) error {
-		calls.Add(1)
-		return do()
-	})
-	x := newSite(t, s)
-	count := func(viewers int) int64 {
-		before := calls.Load()
-		var all sync.WaitGroup
-		for range viewers {
-			all.Go(func() { x.want(t, 200, ask{path: "queues?", role: act.Viewer}) })
-		}
-		all.Wait()
-		return calls.Load() - before
-	}
-	one := count(1)
-	if many := count(20); many > 0 {
-		t.Errorf("20 viewers within two seconds made %d calls, after the %d of one", many, one)
-	}
-	fresh := newSite(t, s)
-	x = fresh
-	if many := count(20); one == 0 || float64(many) > 1.1*float64(one) {
-		t.Errorf("20 viewers made %d calls, and one made %d", many, one)
-	}
 }
 
 // Law: a page says how old its numbers are, and nobody looking asks nothing.

@@ -44,7 +44,7 @@ type mended struct {
 // overview shows what is wrong, worst first, and the queues.
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	s.bulk.Look()
-	found, err := s.reads.read(r.Context(), "doctor", s.find("doctor", "").Request())
+	found, err := s.read(r.Context(), s.find("doctor", "").Request(), nil)
 	if wantsJSON(r) {
 		s.answer(w, found, err)
 		return
@@ -133,7 +133,7 @@ func pageOf(f doctor.Finding) string {
 // queues fills in the queues, with what comes and goes.
 func (p *overviewPage) queues(r *http.Request, s *server) {
 	p.Queues.Name = "Queues"
-	t, err := s.reads.read(r.Context(), "queues list?", s.find("queues", "list").Request())
+	t, err := s.read(r.Context(), s.find("queues", "list").Request(), nil)
 	if err != nil {
 		p.Queues.Error = err.Error()
 	}
@@ -141,7 +141,7 @@ func (p *overviewPage) queues(r *http.Request, s *server) {
 		return
 	}
 	all := queuesOf(t)
-	rates := s.paces.see(r.Context(), s, "", t, all)
+	rates := s.paces.see(r.Context(), s, t, all)
 	rows := make([]queueRow, min(len(all), len(t.Blocks[0].Rows)))
 	for i := range rows {
 		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue]}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -12,12 +11,16 @@ import (
 
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/ops/internal/login"
 	"github.com/millrace-go/millrace/process"
 )
 
 // rowsOfPage is how many rows a page shows of a list that has no limit of its own.
 const rowsOfPage = "100"
+
+// mostGrouped is how many poison messages the page of poison messages groups by cause.
+const mostGrouped = "500"
 
 // A listPage is a list, with its filters and the acts of its noun.
 type listPage struct {
@@ -61,12 +64,12 @@ func (s *server) answer(w http.ResponseWriter, t *told, err error) {
 		if t != nil {
 			p.Results, p.Notes = t.Objects, t.Notes
 		}
-		s.problemOf(w, p)
+		problemOf(w, p)
 		return
 	}
 	body, err := t.json()
 	if err != nil {
-		s.problem(w, http.StatusInternalServerError, "the answer can't be made")
+		refuse(w, http.StatusInternalServerError, "the answer can't be made")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -103,29 +106,23 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		s.nowhere(w, r)
 		return
 	}
-	if noun == "bulk" {
-		s.bulk.Look()
-	}
+	goOnWith(s.bulk, noun)
 	p := listPage{view: s.view(r, title(noun), noun)}
 	status := http.StatusOK
 	a := s.mainOf(noun)
 	if a != nil {
-		q := a.Request()
-		err := fill(q, r.URL.Query())
-		if f := q.Field("limit"); err == nil && f != nil && f.Default == "" && !r.URL.Query().Has(f.Name) && !wantsJSON(r) {
-			err = f.Set(rowsOfPage)
+		q, values := a.Request(), r.URL.Query()
+		if f := q.Field("limit"); f != nil && f.Default == "" && !values.Has(f.Name) && !wantsJSON(r) {
+			values.Set(f.Name, rowsOfPage)
 		}
-		var t *told
-		if err == nil {
-			t, err = s.reads.read(r.Context(), fmt.Sprint(a.Name(), wantsJSON(r), "?", r.URL.RawQuery), q)
-		}
+		t, err := s.read(r.Context(), q, values)
 		if wantsJSON(r) {
 			s.answer(w, t, err)
 			return
 		}
 		p.Live, status = true, statusOf(err)
 		p.show(t, err)
-		if t != nil && t.More != nil {
+		if t != nil && t.More != nil && bound(a.Request(), url.Values{t.More.Field: {t.More.Text}}) == nil {
 			on := r.URL.Query()
 			on.Set(t.More.Field, t.More.Text)
 			p.Next = "?" + on.Encode()
@@ -134,7 +131,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
 		p.Drawn = t.chart()
 		if noun == "poison" && err == nil && !p.Filtered {
-			p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), nil))
+			p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), url.Values{"limit": {mostGrouped}}).dated())
 		}
 	}
 	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
@@ -153,6 +150,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 // thing shows all of one thing.
 func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	noun := r.PathValue("noun")
+	goOnWith(s.bulk, noun)
 	below := strings.TrimPrefix(r.URL.EscapedPath(), s.base+"/"+url.PathEscape(noun)+"/")
 	var names []string
 	for part := range strings.SplitSeq(below, "/") {
@@ -175,12 +173,9 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	q := a.Request()
 	values := r.URL.Query()
 	err := place(q, names, values)
-	if err == nil {
-		err = fill(q, values)
-	}
 	var t *told
 	if err == nil {
-		t, err = s.reads.read(r.Context(), a.Name()+" "+below+"?"+r.URL.RawQuery, q)
+		t, err = s.read(r.Context(), q, values)
 	}
 	if wantsJSON(r) {
 		s.answer(w, t, err)
@@ -250,16 +245,28 @@ func (s *server) more(r *http.Request, noun string, names []string) (all []secti
 
 // sectionOf is what an act that only reads tells.
 func (s *server) sectionOf(r *http.Request, title string, a *act.Act, with url.Values) section {
-	q := a.Request()
 	sec := section{Name: title}
-	err := fill(q, with)
-	if err == nil {
-		sec.Told, err = s.reads.read(r.Context(), a.Name()+"?"+with.Encode(), q)
-	}
+	var err error
+	sec.Told, err = s.read(r.Context(), a.Request(), with)
 	if sec.Drawn = sec.Told.chart(); err != nil {
 		sec.Error = err.Error()
 	}
 	return sec
+}
+
+// dated says in the name of a section when the store was read for it. A section is dated that is read seldom.
+func (sec section) dated() section {
+	if sec.Told != nil {
+		sec.Name += ", at " + sec.Told.At.UTC().Format("15:04:05 UTC")
+	}
+	return sec
+}
+
+// goOnWith has somebody go on with acts on many messages whose processes have died, when a person looks at such acts.
+func goOnWith(driver *bulk.Driver, noun string) {
+	if noun == "bulk" {
+		driver.Look()
+	}
 }
 
 // place names a thing in the fields of a request that have a place. An act whose list has no place gets the name as its
@@ -312,6 +319,9 @@ func (p *thingPage) draw(command string, err error) error {
 	for _, x := range p.Told.Objects {
 		if stream, ok := x.(*process.Stream); ok {
 			if p.Drawn, p.Steps, err = processes.HTML(stream, p.At, command, func(id string) string {
+				if isDots(id) {
+					return p.Root + "do/processes/show?" + url.Values{"id": {id}, "plan": {stream.Plan}}.Encode()
+				}
 				return p.Root + "processes/" + url.PathEscape(id) + "?plan=" + url.QueryEscape(stream.Plan)
 			}); err != nil {
 				return err
@@ -324,7 +334,7 @@ func (p *thingPage) draw(command string, err error) error {
 
 func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {
 	if wantsJSON(r) {
-		s.problem(w, http.StatusNotFound, "There is no such page.")
+		refuse(w, http.StatusNotFound, "There is no such page.")
 		return
 	}
 	p := listPage{view: s.view(r, "Not found", "")}
@@ -360,6 +370,10 @@ func (s *server) funcs() template.FuncMap {
 	}
 }
 
+// isDots reports that a name has a meaning of its own as a part of a path, also where it is escaped: browsers and
+// servers take it away.
+func isDots(name string) bool { return name == "." || name == ".." }
+
 // viewOf is what a page has as every page.
 func viewOf(x any) view {
 	v, _ := x.(interface{ frame() view })
@@ -383,6 +397,17 @@ func (s *server) href(root string, l *act.Link) string {
 	}
 	switch {
 	case noun == "find":
+	case slices.ContainsFunc(slices.Collect(maps.Values(l.With)), isDots): // the act's own page takes names in its query
+		if thing := query.Get(thingIn); thing != "" {
+			query.Del(thingIn)
+			if show := s.find(noun, "show"); show != nil {
+				a = show
+			}
+			if place(a.Request(), []string{thing}, query) != nil {
+				return ""
+			}
+		}
+		path = root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
 	case query.Has(thingIn):
 		path += "/" + url.PathEscape(query.Get(thingIn))
 		query.Del(thingIn)

@@ -7,61 +7,92 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/millrace-go/millrace/internal/chart"
+	"github.com/millrace-go/millrace/internal/contain"
+	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/watch"
 	"github.com/millrace-go/millrace/storage"
 )
 
-// mostPaces is how many pages have a watch of their own.
-const mostPaces = 100
+// patience is how long a page waits for what it can also be without.
+const patience = time.Second
 
 // A pace is what comes and goes a second; nil is unknown.
 type pace struct{ in, out *float64 }
 
-// paces watch the queues of the pages that somebody looks at. The rate of what comes is known after a while of looking.
+// paces watch the queues of the first page while somebody looks at it. The rate of what comes is known after a while of
+// looking.
 type paces struct {
-	mu  sync.Mutex
-	all map[string]*watched
-}
+	flights singleflight.Group
+	watch   watch.Watch // of one flight at a time
 
-// A watched page is a watch, with what it has seen last.
-type watched struct {
-	watch watch.Watch
-	told  *told
+	mu    sync.Mutex
+	told  *told // what was seen last
 	rates map[string]pace
 }
 
-// see returns the paces of queues that were told just now. A telling that several viewers share is seen once.
-func (x *paces) see(ctx context.Context, s *server, page string, t *told, queues []acts.Queue) map[string]pace {
-	desk, err := s.reads.current(ctx)
+// see returns the paces of queues that were told just now. A telling that several viewers share is seen once. Where the
+// reports of workers are read slowly, a viewer gets the paces of before.
+func (x *paces) see(ctx context.Context, s *server, t *told, queues []acts.Queue) map[string]pace {
+	rates, seen := x.last(t)
+	if seen {
+		return rates
+	}
+	seeing := x.flights.DoChan("", func() (any, error) {
+		if rates, seen := x.last(t); seen {
+			return rates, nil
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // other viewers wait for it, too
+		defer cancel()
+		desk, err := s.reads.current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var rates map[string]pace
+		err = contain.Apart(func() error { // a panic here would end the process
+			rates = x.watched(ctx, desk, t, queues)
+			return nil
+		})
+		return rates, err
+	})
+	select {
+	case got := <-seeing:
+		if fresh, ok := got.Val.(map[string]pace); ok && got.Err == nil {
+			return fresh
+		}
+	case <-time.After(patience):
+	case <-ctx.Done():
+	}
+	return rates
+}
+
+// last returns the paces that were seen last, and whether they are those of a telling.
+func (x *paces) last(t *told) (rates map[string]pace, seen bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.all == nil || len(x.all) > mostPaces {
-		x.all = map[string]*watched{}
-	}
-	w := x.all[page]
-	if w == nil {
-		w = new(watched)
-		x.all[page] = w
-	}
-	if w.told == t || err != nil {
-		return w.rates
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // other viewers wait for it, too
-	defer cancel()
+	return x.rates, x.told == t
+}
+
+// watched shows a telling to the watch. Only a flight calls it.
+func (x *paces) watched(ctx context.Context, desk *act.Desk, t *told, queues []acts.Queue) map[string]pace {
 	look := &watch.Look{At: t.At}
 	for _, q := range queues {
 		look.Names = append(look.Names, q.Queue)
 		look.Stats = append(look.Stats, storage.Stats{Ready: numberOf(q.Ready), InFlight: numberOf(q.InFlight), Delayed: numberOf(q.Delayed)})
 	}
-	w.watch.See(ctx, desk, look)
-	w.told, w.rates = t, map[string]pace{}
+	x.watch.See(ctx, desk, look)
+	rates := map[string]pace{}
 	for i, r := range look.Rates {
-		w.rates[look.Names[i]] = pace{r.In, r.Out}
+		rates[look.Names[i]] = pace{r.In, r.Out}
 	}
-	return w.rates
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.told, x.rates = t, rates
+	return rates
 }
 
 // numberOf is a number as a store tells it; -1 is unknown.

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"net/http"
-	"net/url"
 
 	"github.com/millrace-go/millrace/ops/acts"
 )
@@ -17,11 +16,7 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q := s.find("find", "").Request()
-	err := fill(q, r.URL.Query())
-	var t *told
-	if err == nil {
-		t, err = s.reads.read(r.Context(), "find?"+url.Values{"q": {word}}.Encode(), q)
-	}
+	t, err := s.read(r.Context(), q, r.URL.Query())
 	if wantsJSON(r) {
 		s.answer(w, t, err)
 		return

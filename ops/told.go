@@ -29,6 +29,8 @@ type told struct {
 	More    *more
 	At      time.Time
 
+	confirmed map[string]string // see Confirm
+
 	rows int
 }
 
@@ -168,10 +170,38 @@ func (t *told) add(object any) {
 	}
 }
 
+// size is about how many bytes the told has. Objects count as much as what people read.
+func (t *told) size() int {
+	const each = 200 // of a row, a cell or an object, beside its text
+	n := each * len(t.Objects)
+	for _, b := range t.Blocks {
+		n += each + 2*len(b.Text)
+		for _, row := range b.Rows {
+			for _, c := range row {
+				n += each + 2*len(c.Text) + len(c.Full)
+			}
+		}
+		for _, p := range b.Parts {
+			n += each + 2*len(p.Cell.Text)
+		}
+	}
+	return n
+}
+
 func (t *told) Next(field, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.More = &more{field, text}
+}
+
+// Confirm implements what [act.Call.Confirm] looks for.
+func (t *told) Confirm(field, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.confirmed == nil {
+		t.confirmed = map[string]string{}
+	}
+	t.confirmed[field] = text
 }
 
 func (t *told) Note(text string) error {

@@ -127,6 +127,14 @@ func (c *Call) Note(format string, args ...any) { _ = c.to.Note(fmt.Sprintf(form
 // Next says that there is more: the same request with another text for a field tells it. A note says so, too.
 func (c *Call) Next(field, text string) { c.to.Next(field, text) }
 
+// Confirm says which text of a field has the act do no more than this dry run has told. A sink whose person confirms
+// what was told has the method, too.
+func (c *Call) Confirm(field, text string) {
+	if to, ok := c.to.(interface{ Confirm(field, text string) }); ok {
+		to.Confirm(field, text)
+	}
+}
+
 // Begin begins to count work that may take long. total may be 0, which is unknown.
 func (c *Call) Begin(what string, total int) Progress { return c.to.Begin(what, total) }
 

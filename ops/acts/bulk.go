@@ -16,6 +16,7 @@ import (
 // A Bulk is a bulk act, or the ID of one that can't be read.
 type Bulk struct {
 	bulk.Act
+	Died  bool   `json:"died,omitempty"` // the process that did it
 	Fault string `json:"fault,omitempty"`
 }
 
@@ -73,9 +74,9 @@ func listBulk(ctx context.Context, c *act.Call, in *bulkListInput) error {
 			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		case err != nil:
-			err = c.Row(Bulk{a, err.Error()}, a.ID, nil, nil, nil, act.Corrupt, nil)
+			err = c.Row(Bulk{Act: a, Fault: err.Error()}, a.ID, nil, nil, nil, act.Corrupt, nil)
 		default:
-			err = c.Row(Bulk{Act: a}, a.ID, a.Asked, a.By, bulkFilter(a), bulkState(a), a.Result())
+			err = c.Row(Bulk{Act: a, Died: a.Died()}, a.ID, a.Asked, a.By, bulkFilter(a), bulkState(a), a.Result())
 		}
 		if err != nil {
 			return err
@@ -105,6 +106,8 @@ func bulkFilter(a bulk.Act) string {
 // bulkState says whether anybody does an act.
 func bulkState(a bulk.Act) string {
 	switch {
+	case a.Died():
+		return "its process has died"
 	case a.State == bulk.Cancelled && !a.Over():
 		return "to be cancelled"
 	case a.State != bulk.Running:
@@ -136,7 +139,7 @@ func tellBulk(c *act.Call, a bulk.Act) error {
 	for _, f := range a.Faults {
 		parts = append(parts, act.Part{Name: "Fault", Value: f})
 	}
-	return c.Thing(Bulk{Act: a}, parts, "")
+	return c.Thing(Bulk{Act: a, Died: a.Died()}, parts, "")
 }
 
 // get reads the act that is named.
@@ -213,7 +216,7 @@ func followBulk(ctx context.Context, c *act.Call, a bulk.Act, f bulk.Follower) (
 
 // ask makes the bulk act.
 func (s settling) ask(ctx context.Context, c *act.Call, in *settleInput) (bulk.Act, error) {
-	a, err := bulk.Ask(ctx, c, s.verb, bulk.Filter{Queue: in.Queue, Kind: in.Kind, Reason: in.Reason, Print: in.Print, Before: in.Before})
+	a, err := bulk.Ask(ctx, c, s.verb, in.filter())
 	if err == nil {
 		c.GoesOn()
 	}

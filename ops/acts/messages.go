@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
@@ -46,6 +47,8 @@ type Purged struct {
 type messageInput struct {
 	queue, id, kind string
 	limit           int
+	most            int
+	bounded         bool // by most
 }
 
 // messageActs are the acts on messages that wait.
@@ -61,7 +64,10 @@ func messageActs() []*act.Act {
 		act.New(act.Act{Noun: "queues", Verb: "purge", Role: act.Admin, Once: true, Why: act.Must, Sure: act.Must, About: "delete the messages that wait in a queue",
 			More: "It deletes as many messages as wait when it begins, with their bodies, and never handles them. Messages that workers hold stay, and " +
 				"so do those of the poison queue. A queue in the cloud keeps its delayed messages, too. Pause the queue first, so that workers take none meanwhile.",
-		}, func(in *messageInput) []act.Field { return []act.Field{queueField(&in.queue)} }, purgeQueue),
+		}, func(in *messageInput) []act.Field {
+			return []act.Field{queueField(&in.queue), act.Number(&in.most, "most", "delete at most this `NUMBER` of messages, such as a dry run has counted", 0, math.MaxInt32).
+				With(func(string) error { in.bounded = true; return nil })}
+		}, purgeQueue),
 		act.New(act.Act{Noun: "messages", Verb: "cancel", Role: act.Operator, Why: act.Must, About: "take back a message that waits in a queue",
 			More: "A message that a handler has had stays: it may have had its effect. Where the store can't find a message by its ID, as in the " +
 				"cloud, only a delayed message can be cancelled: the worker that takes it deletes it, and nothing tells whether there is such a message.",
@@ -162,8 +168,12 @@ func purgeQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 	if err != nil {
 		return err
 	}
+	if in.bounded {
+		p.Waiting = min(p.Waiting, int64(in.most))
+	}
 	line := Purged{Queue: in.queue, Result: selected, Deleted: p.Waiting, InHands: number(p.InHands), Delayed: number(p.Delayed)}
 	if c.DryRun {
+		c.Confirm("most", fmt.Sprint(line.Deleted))
 		return c.Say(line, "Would delete %s of queue %s. %s", act.Count(int(line.Deleted), "message"), in.queue, stays(line))
 	}
 	bar := c.Begin("Purging", int(line.Deleted))

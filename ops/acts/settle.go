@@ -115,6 +115,9 @@ func (s settling) run(ctx context.Context, c *act.Call, in *settleInput) error {
 	if many && c.Wake != nil {
 		return s.begin(ctx, c, in)
 	}
+	if len(in.IDs) == 0 && c.DryRun && c.Wake != nil {
+		return s.show(ctx, c, in)
+	}
 	p, err := in.Pick(ctx, c)
 	if err != nil {
 		return err
@@ -141,6 +144,49 @@ func (s settling) run(ctx context.Context, c *act.Call, in *settleInput) error {
 		return fmt.Errorf("%w\n%v", err, p.Missing) // the first error decides the exit code
 	}
 	return errors.Join(err, p.Missing)
+}
+
+// These bound what is shown of an act on all that match before the act is done. A person waits for the answer, and the
+// act itself reads all messages in the background.
+const (
+	mostShownFirst  = 1000 // messages that are read
+	mostListedFirst = 100  // and those of them that are listed
+)
+
+// show shows what an act on all that match would do, within a bound. The act under this ID then takes no message that
+// comes later.
+func (s settling) show(ctx context.Context, c *act.Call, in *settleInput) error {
+	if c.ID != "" {
+		if err := bulk.Show(ctx, c, in.filter()); err != nil {
+			return err
+		}
+	}
+	p, more, err := in.First(ctx, c, mostShownFirst)
+	if err != nil {
+		return err
+	}
+	s.warn(c, p.Entries)
+	listed := p.Entries[:min(len(p.Entries), mostListedFirst)]
+	if err := tellEntries(c, listed, func(e poisoned.Entry) any { return Settled{Poisoned: newPoisoned(e), Result: selected} }); err != nil {
+		return err
+	}
+	if len(listed) < len(p.Entries) {
+		c.Note("%d of them are listed.", len(listed))
+	}
+	count := act.Count(len(p.Entries), "message")
+	if more {
+		count = "at least " + count
+		c.Note("only the first %d messages were looked at. The act looks at all of them.", mostShownFirst)
+	}
+	if len(p.Entries) > 0 || p.Missing == nil {
+		err = c.Say(nil, "%s %s.", s.would, count)
+	}
+	return errors.Join(err, p.Missing)
+}
+
+// filter is the selection of a bulk act.
+func (in *settleInput) filter() bulk.Filter {
+	return bulk.Filter{Queue: in.Queue, Kind: in.Kind, Reason: in.Reason, Print: in.Print, Before: in.Before}
 }
 
 // warnOfRetry says what a retry can't repair.

@@ -51,7 +51,7 @@ func nodeFindings(desk *act.Desk, name string, now settings.Current, nodes []set
 		switch {
 		case n.Fault != "":
 			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, About: name, Text: fmt.Sprintf("%s runs version %d of settings %s, and can't run %d, which is in force", n.Name, n.Version, name, now.Version)}.
-				mended(desk, "The error: %s. Mend that, or change the settings: %s. A program that starts so doesn't come up.", revealed("status", name), act.Hint{Act: "settings set", Flags: map[string]string{"of": name}, Open: "PATH=VALUE"}))
+				mended(desk, "The error: %s. Mend that, or change the settings: %s. A program that starts so doesn't come up.", revealed(act.Hint{Act: "settings status", Flags: map[string]string{"of": name}}), act.Hint{Act: "settings set", Flags: map[string]string{"of": name}, Open: "PATH=VALUE"}))
 		case silent > max(3*poll, clocksApart):
 			all = append(all, Finding{Severity: Wrong, Check: "settings", Program: n.Name, About: name, Text: fmt.Sprintf("%s runs version %d of settings %s, and has not looked at them for %s", n.Name, n.Version, name, act.Age(silent)),
 				Fix: "It has died, or can't reach the store, or its clock is wrong. If it runs, look at its log."})
@@ -65,8 +65,9 @@ func nodeFindings(desk *act.Desk, name string, now settings.Current, nodes []set
 
 // revealed is the act that tells why programs don't take a change. Their errors may be personal, so no finding has the
 // errors.
-func revealed(verb, name string) act.Hint {
-	return act.Hint{Act: "settings " + verb, Flags: map[string]string{"of": name}, Open: "--reveal --why TEXT"}
+func revealed(h act.Hint) act.Hint {
+	h.Open = "--reveal --why TEXT"
+	return h
 }
 
 // changeFindings are about the candidate, and about a last change that didn't come into force, or that no program may
@@ -87,7 +88,7 @@ func changeFindings(desk *act.Desk, name string, now settings.Current, nodes []s
 			who = ", because of " + who
 		}
 		all = append(all, Finding{Severity: Note, Check: "settings", About: "the last change of " + name, Text: fmt.Sprintf("version %d of settings %s was %s %s%s", e.Version, name, e.Result, act.Ago(e.At), who)}.
-			mended(desk, "Version %d is in force. The reason: %s. Mend that, and set it again; the next change that succeeds ends this note.", now.Version, revealed("history", name)))
+			mended(desk, "Version %d is in force. The reason: %s. Mend that, and set it again; the next change that succeeds ends this note.", now.Version, revealed(act.Hint{Act: "settings history", Flags: map[string]string{"of": name}})))
 	case e.Result == settings.Forced && e.Version == now.Version && !slices.ContainsFunc(nodes, runs):
 		all = append(all, Finding{Severity: Note, Check: "settings", About: "the last change of " + name, Text: fmt.Sprintf("version %d of settings %s was forced %s, and no program that runs has it", now.Version, name, act.Ago(e.At))}.
 			mended(desk, "A program that can't run it doesn't start, and its log says why. %s takes it back.", act.Hint{Act: "settings back", Flags: map[string]string{"of": name}}))

@@ -14,15 +14,15 @@ func acted() []mutant {
 		{
 			name: "a purge takes what came after it began",
 			file: "ops/internal/unsend/purge.go",
-			old:  "done < st.Ready; {",
-			new:  "done >= 0; {",
+			old:  "most := min(batch, st.Ready-done, p.Waiting-p.deleted)",
+			new:  "most := min(batch, batch+st.Ready+p.Waiting)",
 			by:   "host/internal/operator", test: "TestLawAPurgeTakesNoLaterMessage",
 		},
 		{
 			name: "a part that doctor can't read hides the other findings",
-			file: "ops/doctor/doctor.go",
-			old:  "		if add(&all, more, err); ctx.Err() != nil {",
-			new:  "		if add(&all, more, err); err != nil {\n			return nil, err\n		}\n		if ctx.Err() != nil {",
+			file: "ops/doctor/look.go",
+			old:  "		x.Findings = append(x.Findings, found...)\n		if !left",
+			new:  "		x.Findings = append(x.Findings, found...)\n		if err != nil {\n			x.Findings = nil\n		}\n		if !left",
 			by:   "ops", test: "TestLawAPartThatFailsTakesNothingElse",
 		},
 		{
@@ -128,6 +128,27 @@ func bulkActed() []mutant {
 			old:  "if err != nil { // some were read",
 			new:  "if false { // some were read",
 			by:   by, test: "TestLawALostAnswerIsHarmless",
+		},
+	}
+}
+
+// bulkGoesOn are breaks of how acts on many messages go on.
+func bulkGoesOn() []mutant {
+	const by = "ops/internal/bulk"
+	return []mutant{
+		{
+			name: "a driver leaves an act that was resumed just now",
+			file: "ops/internal/bulk/driver.go",
+			old:  "	if x.busy[id] {",
+			new:  "	if false {",
+			by:   by, test: "TestLawAResumedActGoesOn",
+		},
+		{
+			name: "a page that can't be discarded together is tried again and again",
+			file: "ops/internal/bulk/drive.go",
+			old:  "d.singles, p.items = len(p.items), nil",
+			new:  "d.singles, p.items = len(all), nil",
+			by:   by, test: "TestLawAPageThatCannotBeWrittenIsTakenApart",
 		},
 	}
 }

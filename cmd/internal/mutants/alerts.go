@@ -49,8 +49,8 @@ func alerted() []mutant {
 		{
 			name: "a failure hides what is found elsewhere",
 			file: "ops/doctor/look.go",
-			old:  "		if !left && err == nil {\n			x.Findings",
-			new:  "		if !left && x.Err() == nil && err == nil {\n			x.Findings",
+			old:  "		x.Findings = append(x.Findings, found...)",
+			new:  "		if x.Err() == nil {\n			x.Findings = append(x.Findings, found...)\n		}",
 			by:   "ops/doctor", test: "TestLawAPartThatFailsHidesNoOther",
 		},
 		{

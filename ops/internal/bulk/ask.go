@@ -32,13 +32,15 @@ func Ask(ctx context.Context, c *act.Call, verb string, f Filter) (Act, error) {
 	if err := read(ctx, c.Store, a.ID, &seen); err == nil || !errors.Is(err, storage.ErrNotFound) {
 		return seen.Doc.Act, err
 	}
-	in := f.selection()
-	names, counts, err := in.Queues(ctx, c.Desk)
+	names, err := f.queues(ctx, c)
 	if err != nil {
 		return Act{}, err
 	}
-	a.Queues = slices.DeleteFunc(slices.Clone(names), func(q string) bool { return counts[q] == 0 })
-	all, err := standing(ctx, c.Store, a.Queues)
+	a.Queues = names
+	all, err := shownSet(ctx, c.Store, a.ID, f)
+	if errors.Is(err, storage.ErrNotFound) {
+		all, err = standing(ctx, c.Store, a.Queues)
+	}
 	if err != nil {
 		return Act{}, err
 	}
@@ -61,6 +63,39 @@ func Ask(ctx context.Context, c *act.Call, verb string, f Filter) (Act, error) {
 		err = read(ctx, c.Store, a.ID, &seen)
 	}
 	return seen.Doc.Act, err
+}
+
+// queues are the queues with poison messages that the filter may mean.
+func (f Filter) queues(ctx context.Context, c *act.Call) ([]string, error) {
+	in := f.selection()
+	names, counts, err := in.Queues(ctx, c.Desk)
+	return slices.DeleteFunc(slices.Clone(names), func(q string) bool { return counts[q] == 0 }), err
+}
+
+// Show notes what stands in the poison queues now, for a person who is shown what an act would do. [Ask] under the ID
+// of the call and with this filter then chooses from that alone: nothing that comes after it was shown.
+func Show(ctx context.Context, c *act.Call, f Filter) error {
+	names, err := f.queues(ctx, c)
+	if err != nil {
+		return err
+	}
+	all, err := standing(ctx, c.Store, names)
+	if err != nil {
+		return err
+	}
+	for info, err := range c.Store.Blobs(container).List(ctx, shown) { // of acts that nobody asked for in the end
+		if err != nil {
+			return err
+		}
+		if time.Since(info.Modified) > orphanedFor {
+			_ = c.Store.Blobs(container).Delete(ctx, info.Key, storage.Condition{IfMatch: info.ETag}) // otherwise the next one does
+		}
+	}
+	_, err = c.Store.Blobs(container).Put(ctx, f.shownAs(c.ID), all, storage.Condition{})
+	if errors.Is(err, storage.ErrTooLarge) {
+		err = fmt.Errorf("%d messages are too many for one act: name a queue: %w", len(all)/8, err)
+	}
+	return err
 }
 
 // Get returns an act. The error matches [storage.ErrNotFound] if there is none.

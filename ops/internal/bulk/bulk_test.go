@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
+	storagedriver "github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/storagetest"
 )
 
@@ -563,3 +564,79 @@ func TestBadInput(t *testing.T) {
 }
 
 func second(_ bulk.Act, err error) error { return err }
+
+// Somebody resumes an act after its driver has read that the act is paused, and before the driver has left off. The
+// driver does the act all the same.
+func TestLawAResumedActGoesOn(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		l := newLab(t, s)
+		want := l.poison(t, 6)
+		id := l.ask(t, bulk.Retry, bulk.Filter{}).ID
+		set := func(state bulk.State) {
+			if _, err := bulk.Set(t.Context(), s, id, state, "bob", "wait"); err != nil {
+				t.Error(err)
+			}
+		}
+		set(bulk.Paused)
+		var d *bulk.Driver
+		resume := sync.OnceFunc(func() {
+			set(bulk.Running)
+			d.Wake()
+			time.Sleep(time.Second) // until the driver has seen that it was woken
+		})
+		d = driver(t, storagetest.Intercept(s, func(_ context.Context, op storagetest.Op, do func() error) error {
+			err := do()
+			if op.Name == "get blob" && op.Resource == "blob bulk/act/"+id {
+				resume()
+			}
+			return err
+		}), "background")
+		ctx, stop := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { d.Run(ctx) })
+		time.Sleep(time.Minute)
+		stop()
+		running.Wait()
+		wantIDs(t, "sent back", l.sent(t), want)
+		l.ended(t, id, bulk.Done, len(want))
+	})
+}
+
+// A page that can't be written is settled entry by entry. The driver doesn't try the whole page again and again.
+func TestLawAPageThatCannotBeWrittenIsTakenApart(t *testing.T) {
+	t.Parallel()
+	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
+		l := newLab(t, s)
+		l.poison(t, 6)
+		id := l.ask(t, bulk.Discard, bulk.Filter{}).ID
+		var puts atomic.Int32
+		narrow := storage.New(narrowStore{s.Driver(), &puts})
+		follow(t, driver(t, narrow, ""), id)
+		wantIDs(t, "left", l.left(), nil)
+		l.ended(t, id, bulk.Done, 6)
+	})
+}
+
+// A narrowStore takes a document with one entry at most, and after very many documents none.
+type narrowStore struct {
+	storagedriver.Store
+	puts *atomic.Int32
+}
+
+func (s narrowStore) Blobs(name string) storagedriver.Blobs {
+	return narrowBlobs{s.Store.Blobs(name), name, s.puts}
+}
+
+type narrowBlobs struct {
+	storagedriver.Blobs
+	name string
+	puts *atomic.Int32
+}
+
+func (b narrowBlobs) Put(ctx context.Context, key string, body []byte, cond storage.Condition) (storage.ETag, error) {
+	if b.name == "bulk" && (b.puts.Add(1) > 100 || strings.Count(string(body), `"k":`) > 1) {
+		return "", storage.ErrTooLarge
+	}
+	return b.Blobs.Put(ctx, key, body, cond)
+}

@@ -9,10 +9,11 @@
 //
 // # How an act goes
 //
-// Asking writes two blobs of the container "bulk". The set has a digest of each entry that stands in the poison queues,
-// with its ETag. The document has the filter, who asked and why, the state, the counts, and a cursor. The set is there
-// as long as the act goes on. So a process finds the acts that go on by a listing of the sets. The document stays for
-// ever.
+// A person may be shown first what the act would do: Show then notes what stands in the poison queues, and Ask under
+// the same ID chooses from nothing else. Asking writes two blobs of the container "bulk". The set has a digest of
+// each entry that stands in the poison queues, with its ETag. The document has the filter, who asked and why, the
+// state, the counts, and a cursor. The set is there as long as the act goes on. So a process finds the acts that go
+// on by a listing of the sets. The document stays for ever.
 //
 // A driver puts its right into the document: an ID at random. The driver looks at the entries behind the cursor, in the
 // order of queues and keys. It makes pages of those that are in the set and fit the filter. A page is settled in two
@@ -30,9 +31,9 @@
 //
 // # Laws
 //
-//   - An entry is chosen if it stood in the poison queues when the act was asked for, is still the same when the driver
-//     comes to it, and fits the filter. An entry that comes later isn't chosen. A message that was poisoned again isn't
-//     either, because its entry has another ETag. No clock decides this.
+//   - An entry is chosen if it stood in the poison queues when the act was asked for, or shown before, is still the
+//     same when the driver comes to it, and fits the filter. An entry that comes later isn't chosen. A message that
+//     was poisoned again isn't either, because its entry has another ETag. No clock decides this.
 //   - The filter is evaluated when the driver comes to an entry, by the code of the list of poison messages.
 //   - A message that is sent back is in its queue, in the poison queue, or in both: never in neither.
 //   - Where a unit of work is atomic, an act sends each chosen message once, whatever crashes, and however many drivers
@@ -42,7 +43,9 @@
 //     between is not sent again.
 //   - The counts are those of what the act has done. An entry also counts as done if another driver had it in its page
 //     when it died, or if somebody removed it after its message was sent.
-//   - An entry that can't be settled is counted, and stays. It keeps no other entry back.
+//   - An entry that can't be settled is counted, and stays. It keeps no other entry back. A page that can't be
+//     written is settled entry by entry.
+//   - A driver that was woken looks at each act that goes on, also at an act that it was just about to leave.
 //   - Paused and cancelled acts send nothing more once their driver has seen the change. It finishes its page first.
 //   - The audit log has the beginning of the act, and its end with the counts. The end is noted before the document
 //     says that the act has ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ const (
 	container = "bulk"
 	acts      = "act/"           // documents, by the ID of their act
 	chosen    = "chosen/"        // what stood in the queues when an act was asked for; there as long as the act goes on
+	shown     = "shown/"         // what stood there when a person was shown what an act would do: see Show
 	callTime  = 10 * time.Second // for one call of the store
 	mostFault = 10               // faults that an act keeps
 )
@@ -73,6 +75,7 @@ type Act struct {
 	SetBy  string    `json:"set_by"`
 	SetWhy string    `json:"set_why"`
 	Driver string    `json:"driver"` // the process that does the act; "" if none does
+	Driven time.Time `json:"driven"` // when the driver has written last, by its clock
 	Ended  time.Time `json:"ended,omitzero"`
 }
 
@@ -84,6 +87,15 @@ type Cursor struct {
 
 // Over reports that nothing becomes of the act any more.
 func (a Act) Over() bool { return !a.Ended.IsZero() }
+
+// deadAfter is how long a driver says nothing that is taken for dead by people: several times as long as other drivers
+// wait for it. Clocks of processes differ, and only people are told.
+const deadAfter = time.Minute
+
+// Died reports that the driver of the act has most likely died, and that no other driver has come.
+func (a Act) Died() bool {
+	return !a.Over() && a.Driver != "" && !a.Driven.IsZero() && time.Since(a.Driven) > deadAfter
+}
 
 // Result says in a sentence how far the act has come.
 func (a Act) Result() string {
@@ -182,6 +194,21 @@ func standing(ctx context.Context, s *storage.Store, queues []string) (body []by
 		}
 	}
 	return body, nil
+}
+
+// shownAs is the key of what was shown to a person for an act of this filter.
+func (f Filter) shownAs(id string) string {
+	text, _ := json.Marshal(f) // of texts and a time
+	sum := sha256.Sum256(text)
+	return shown + id + "/" + hex.EncodeToString(sum[:8])
+}
+
+// shownSet is the set that was shown, as bytes. The error matches [storage.ErrNotFound] if none was.
+func shownSet(ctx context.Context, s *storage.Store, id string, f Filter) ([]byte, error) {
+	ctx, cancel := storecall.Limit(ctx, callTime)
+	defer cancel()
+	blob, err := s.Blobs(container).Get(ctx, f.shownAs(id), "")
+	return blob.Body, err
 }
 
 // readSet reads the set of an act.

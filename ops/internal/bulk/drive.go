@@ -60,11 +60,12 @@ func (d *drive) write(ctx context.Context, doc document, all ...poison.Back) err
 	}
 	ctx, cancel := d.within(ctx)
 	defer cancel()
+	start := time.Now()
+	doc.Driven = start.UTC().Round(0)
 	body, err := encode(doc)
 	if err != nil {
 		return err
 	}
-	start := time.Now()
 	etag, err := poison.SendBack(ctx, d.channels, &storage.Write{Container: container, Key: acts + doc.ID, Body: body, If: storage.Condition{IfMatch: d.etag}}, all...)
 	if err == nil {
 		d.doc, d.etag, d.wrote = doc, etag, start
@@ -279,9 +280,8 @@ func (d *drive) step(ctx context.Context, p *page) error {
 		p.items, p.bytes, p.out = nil, 0, append(p.out, refused{e.Entry, err})
 		d.singles--
 		return nil
-	default: // one of them can't be sent; nothing was
-		p.items = nil
-		d.singles = len(all)
+	default: // one of them can't be sent, or be named in the document; nothing was
+		d.singles, p.items = len(p.items), nil
 		return errAgain
 	}
 	d.singles = max(0, d.singles-1)

@@ -34,7 +34,7 @@ type Driver struct {
 	wake   chan struct{}
 	mu     sync.Mutex
 	looked time.Time
-	busy   map[string]bool // acts that this driver follows
+	busy   map[string]bool // acts that this driver follows; true: somebody wants it to look at the act again
 }
 
 // A Follower is told how an act goes on. Its functions may be nil, and are called by several goroutines.
@@ -129,30 +129,45 @@ func (x *Driver) startAll(ctx context.Context, following *sync.WaitGroup) error 
 		}
 		id := info.Key[len(chosen):]
 		x.mu.Lock()
-		was := x.busy[id]
-		x.busy[id] = true
+		_, was := x.busy[id]
+		x.busy[id] = was
 		x.mu.Unlock()
 		if was {
 			continue
 		}
 		following.Go(func() {
-			defer func() {
-				x.mu.Lock()
-				defer x.mu.Unlock()
-				delete(x.busy, id)
-			}()
-			_, err := x.follow(ctx, id, Follower{}, true)
-			if errors.Is(err, storage.ErrNotFound) { // whoever asked for it has died before it had a document, or is about to write one
-				if err = nil; time.Since(info.Modified) > orphanedFor {
-					err = dropSet(ctx, x.Channels.Store(), id)
-				}
-			}
-			if err != nil && ctx.Err() == nil {
-				x.Logger.ErrorContext(ctx, "a bulk act can't go on", slog.String("id", id), slog.Any("error", err))
+			for again := true; again; again = x.leaveOff(id) {
+				x.followOne(ctx, id, info.Modified)
 			}
 		})
 	}
 	return nil
+}
+
+// leaveOff ends that this driver follows an act, unless somebody has wanted it to look again meanwhile. For the driver
+// may have read the act before somebody resumed it.
+func (x *Driver) leaveOff(id string) (again bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.busy[id] {
+		x.busy[id] = false
+		return true
+	}
+	delete(x.busy, id)
+	return false
+}
+
+// followOne follows an act whose set was written at a time.
+func (x *Driver) followOne(ctx context.Context, id string, chosenAt time.Time) {
+	_, err := x.follow(ctx, id, Follower{}, true)
+	if errors.Is(err, storage.ErrNotFound) { // nobody has asked for it yet: its set is there since it was shown
+		if err = nil; time.Since(chosenAt) > orphanedFor {
+			err = dropSet(ctx, x.Channels.Store(), id)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		x.Logger.ErrorContext(ctx, "a bulk act can't go on", slog.String("id", id), slog.Any("error", err))
+	}
 }
 
 // Follow does an act, or waits while another driver does it, until the act has ended or is paused. It returns the act

@@ -123,6 +123,36 @@ func (in *Selection) Pick(ctx context.Context, c *act.Call) (p Picked, err error
 	return p, nil
 }
 
+// First reads the first entries, most at most, and picks those that are selected. more says that there are more to
+// read.
+func (in *Selection) First(ctx context.Context, c *act.Call, most int) (p Picked, more bool, err error) {
+	names, counts, err := in.Queues(ctx, c.Desk)
+	if err != nil {
+		return p, false, err
+	}
+	kinds, reasons, read := map[string]bool{}, map[string]bool{}, 0
+	for _, q := range names {
+		if counts[q] == 0 {
+			continue
+		}
+		for m, err := range poison.At(c.Channels, q).List(ctx) {
+			switch {
+			case err != nil:
+				return p, false, err
+			case read == most:
+				return p, true, nil
+			}
+			read++
+			kinds[string(m.Kind)], reasons[m.Reason] = true, true
+			if in.Fits(m) {
+				p.Entries = append(p.Entries, Of(m))
+			}
+		}
+	}
+	p.Missing = in.missing(p, nil, kinds, reasons)
+	return p, false, nil
+}
+
 // all takes all entries that may be selected, or those that are meant by an ID.
 func (in *Selection) all(ctx context.Context, c *act.Call, take func(m poison.Entry, name string)) error {
 	names, counts, err := in.Queues(ctx, c.Desk)

@@ -18,7 +18,7 @@ const (
 
 // A Purge deletes the messages that wait in a queue.
 type Purge struct {
-	Waiting int64 // messages that it deletes
+	Waiting int64 // messages that it deletes, at most. A caller may lower it before Run
 	InHands int64 // messages that workers hold, and that stay; -1 if the store doesn't tell
 	Delayed int64 // messages that stay because the store can't find them; -1 if the store doesn't tell
 
@@ -71,8 +71,12 @@ func (p *Purge) ready(ctx context.Context, lane string) error {
 	if err != nil {
 		return err
 	}
-	for done := int64(0); done < st.Ready; {
-		got, err := q.Receive(ctx, int(min(batch, st.Ready-done)), hold)
+	for done := int64(0); ; {
+		most := min(batch, st.Ready-done, p.Waiting-p.deleted)
+		if most <= 0 {
+			return nil
+		}
+		got, err := q.Receive(ctx, int(most), hold)
 		if err != nil || len(got) == 0 {
 			return err
 		}
@@ -83,14 +87,13 @@ func (p *Purge) ready(ctx context.Context, lane string) error {
 			}
 		}
 	}
-	return nil
 }
 
 // delayed deletes delayed messages as they are shown, at most as many as there were.
 func (p *Purge) delayed(ctx context.Context) error {
 	q := p.store.Queue(p.queue)
 	for m, err := range q.Peek(ctx) {
-		if err != nil || p.deleted == p.late {
+		if err != nil || p.deleted == min(p.late, p.Waiting) {
 			return err
 		}
 		if m.ReadyAt.IsZero() || m.Receipt == "" {
