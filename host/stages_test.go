@@ -72,7 +72,7 @@ func TestAChangeThatMakesHandlersFailIsTakenBack(t *testing.T) {
 	e := rolled(t, app, 1)
 	worldtest.Want(t, "the end", e.Result, settings.RolledBack)
 	worldtest.Want(t, "seats after it", <-runs, 40)
-	if _, out := operate(t, r, l.Program, "settings", "status"); !strings.Contains(out, "calls failed") {
+	if _, out := operate(t, r, l.Program, "settings", "status", "--reveal", "--why", "test"); !strings.Contains(out, "calls failed") {
 		t.Errorf("the status doesn't tell why:\n%s", out)
 	}
 }

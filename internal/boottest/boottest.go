@@ -154,13 +154,19 @@ func (p *Program) Output() string {
 // Line waits for a line that contains text, and returns it.
 func (p *Program) Line(t *testing.T, text string) string {
 	t.Helper()
+	return p.line(t, text, func(line string) bool { return strings.Contains(line, text) })
+}
+
+// line waits for a line that is wanted, which what describes.
+func (p *Program) line(t *testing.T, what string, wanted func(line string) bool) string {
+	t.Helper()
 	late := time.After(patience)
 	for {
 		p.mu.Lock()
 		output, changed := p.output.String(), p.changed
 		p.mu.Unlock()
 		for line := range strings.Lines(output) {
-			if strings.Contains(line, text) {
+			if wanted(line) {
 				return strings.TrimSuffix(line, "\n")
 			}
 		}
@@ -168,10 +174,10 @@ func (p *Program) Line(t *testing.T, text string) string {
 		case <-changed:
 		case <-p.exited:
 			if p.Output() == output { // otherwise the line may be among the last ones
-				t.Fatalf("the program has ended without a line with %q", text)
+				t.Fatalf("the program has ended without a line with %q", what)
 			}
 		case <-late:
-			t.Fatalf("no line with %q within %v", text, patience)
+			t.Fatalf("no line with %q within %v", what, patience)
 		}
 	}
 }
@@ -179,7 +185,8 @@ func (p *Program) Line(t *testing.T, text string) string {
 // URL waits until the program has printed its address, and returns it.
 func (p *Program) URL(t *testing.T) string {
 	t.Helper()
-	line := p.Line(t, "http://")
+	const link = "/ops/login" // lets an operator in, and is logged before
+	line := p.line(t, "http://", func(line string) bool { return strings.Contains(line, "http://") && !strings.Contains(line, link) })
 	return line[strings.Index(line, "http://"):]
 }
 

@@ -97,7 +97,7 @@ func TestDoctorsOutput(t *testing.T) {
 		t.Errorf("got exit code %d, %q and %q", code, out, told)
 	}
 	code, out, _ = x.do(t, "", "doctor", "-json")
-	if code != exitWrong || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"severity":"wrong","check":"catalog","program":"nasty","about":"\u202e","text":`) {
+	if code != exitWrong || strings.Count(out, "\n") != 2 || !strings.HasPrefix(out, `{"severity":"wrong","check":"catalog","program":"nasty","text":`) {
 		t.Errorf("-json: got exit code %d and %s", code, out)
 	}
 	if err := x.Store.Blobs("programs").Delete(t.Context(), "nasty/\u202e", storage.Condition{}); err != nil {

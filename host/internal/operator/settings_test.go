@@ -273,7 +273,7 @@ func TestSettingsInStages(t *testing.T) {
 		ill.Store(true)
 		_ = worldtest.Pause(t.Context(), time.Minute)
 		contains(t, "ill", x.want(t, 0, "", "settings", "status", "-reveal", "-why", "x"), "Version 3 was rolled back", ": Health: mails bounce.")
-		contains(t, "note", x.want(t, 3, "", "doctor"), "version 3 of settings hall was rolled back", "because of b", "settings history --of hall --reveal --why TEXT", "Version 2 is in force.")
+		contains(t, "note", x.want(t, 3, "", "doctor"), "version 3 of settings hall was rolled back", "because of ", "settings history --of hall --reveal --why TEXT", "Version 2 is in force.")
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "key=env:MILLRACE_NO_SUCH_VARIABLE", "-force"), "version 4 is in force", "Passed over")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "fault", x.want(t, 4, "", "doctor"), "a runs version 2 of settings hall, and can't run 4, which is in force", "settings status --of hall --reveal --why TEXT")
