@@ -9,7 +9,7 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 )
 
-// These bound what one request may ask for. A command line may ask for more, because its person waits for it alone.
+// A request of a page is bounded. A command line may ask for more, because its person waits for it alone.
 const (
 	mostListed = mostRows         // things in a list
 	mostWait   = 30 * time.Second // for an answer of programs. A connection ends after a minute

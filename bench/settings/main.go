@@ -41,7 +41,7 @@ type values struct {
 	Number int `json:"number"`
 }
 
-// A saying is a line of a node: what it is asked about, or what it runs.
+// A saying is a line of a node: the version that the node is asked about, or the version that the node runs.
 type saying struct {
 	Number int  `json:"number"`
 	Asked  bool `json:"asked,omitempty"`

@@ -185,7 +185,7 @@ func encode(goroutines int, envelopes []Envelope) ([][]byte, error) {
 	return bodies, g.Wait()
 }
 
-// Add adds what another Packed holds, so that all are sent together.
+// Add adds the messages of another Packed, so that one call sends the messages of both.
 func (p *Packed) Add(q Packed) {
 	p.Sends, p.refs = append(p.Sends, q.Sends...), append(p.refs, q.refs...)
 }

@@ -152,7 +152,7 @@ func (r *Request) Role() Role {
 // DryRun reports that the request changes nothing.
 func (r *Request) DryRun() bool { return r.dryRun || r.Act.Role == Viewer }
 
-// Noted reports that the audit log has the request: one that changes something, or that reveals content.
+// Noted reports that the audit log has the request: a request that changes something, or that reveals content.
 func (r *Request) Noted() bool { return (!r.DryRun() || r.reveal) && !r.Act.Local }
 
 // Do does the act for a person, who is named in c.By unless the request names somebody else. It checks the request

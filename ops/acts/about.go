@@ -158,7 +158,7 @@ func (a *DocumentAbout) sources(ctx context.Context, c *act.Call, folded map[str
 	}
 }
 
-// views are the documents of views that may have been made of a value: those that name it, and those with its key.
+// views are the documents of views that may have been made of a value: documents that name the value or have its key.
 func (a *DocumentAbout) views(ctx context.Context, c *act.Call, of document) {
 	source := "/" + a.Kind + "/" + url.PathEscape(a.Key)
 	for i, view := range c.Known.Collections(true) {
