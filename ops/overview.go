@@ -17,8 +17,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// mostQueues is how many queues the first page shows. The page of queues shows all.
-const mostQueues = 50
+const (
+	mostQueues = 50 // that the first page shows. The page of queues shows all
+	mostAlike  = 5  // findings of one check and severity that the first page shows. The page of doctor shows all
+)
 
 // An overviewPage is the first page. Each part of it stands alone: what can't be read takes nothing else away.
 type overviewPage struct {
@@ -39,6 +41,7 @@ type overviewPage struct {
 type mended struct {
 	doctor.Finding
 	Links []link
+	More  int // findings like it that the first page leaves out. The last one that is shown has the number
 }
 
 // overview shows what is wrong, worst first, and the queues.
@@ -62,9 +65,16 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	if found == nil {
 		found = new(told)
 	}
+	alike := map[string][]int{} // which findings of the page are of one check and severity
 	for _, f := range found.Findings() {
 		p.Wrong = p.Wrong || f.Severity == doctor.Wrong
-		p.Findings = append(p.Findings, mended{f, p.mends(r, s, f)})
+		kind := f.Check + " " + f.Severity
+		if all := alike[kind]; len(all) == mostAlike {
+			p.Findings[all[mostAlike-1]].More++
+			continue
+		}
+		alike[kind] = append(alike[kind], len(p.Findings))
+		p.Findings = append(p.Findings, mended{Finding: f, Links: p.mends(r, s, f)})
 	}
 	p.queues(r, s)
 	p.Rates = s.sectionOf(r, "The last 24 hours", s.find("rates", ""), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -203,5 +204,24 @@ func TestNamesOfDotsAreReached(t *testing.T) {
 	for _, name := range []string{".", ".."} {
 		x.want(t, 200, ask{path: "values/accounts", role: act.Viewer}, `href="./../do/values/show?key=`+name+`&amp;kind=accounts">`+name+`<`)
 		x.want(t, 200, ask{path: "do/values/show?key=" + name + "&kind=accounts", role: act.Viewer, header: program}, `"key":"`+name+`"`)
+	}
+}
+
+// Findings of one kind are many where a store has many queues. The first page shows some, says how many more there are,
+// and leads to all of them.
+func TestAlikeFindingsAreFew(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	crowd(t, s, 12, 1)
+	x := newSite(t, s)
+	body := x.want(t, 200, ask{role: act.Viewer}, "7 more findings of this kind", `<a href="./doctor">All findings</a>`)
+	if n := strings.Count(body, "The poison queue of queue-"); n != 5 {
+		t.Errorf("the first page has %d findings of poison", n)
+	}
+	body = x.want(t, 200, ask{path: "doctor", role: act.Viewer})
+	for i := range 12 {
+		if want := fmt.Sprintf("queue-%04d", i); !strings.Contains(body, want) {
+			t.Errorf("the page of all findings lacks those of %s", want)
+		}
 	}
 }

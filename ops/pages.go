@@ -353,15 +353,14 @@ type toldView struct {
 
 // funcs are what the templates call.
 func (s *server) funcs() template.FuncMap {
+	cellsOf := func(b toldView) *cells {
+		return &cells{href: func(l *act.Link) string { return s.href(b.view.Root, l) }}
+	}
 	return template.FuncMap{
-		"clock": func(x any) string { return viewOf(x).At.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"of":    func(x any, t *told, noun string) toldView { v := viewOf(x); v.Noun = noun; return toldView{t, v} },
-		"at": func(b toldView, c cell) cell {
-			if c.Link != nil {
-				c.Href = s.href(b.view.Root, c.Link)
-			}
-			return c
-		},
+		"cell":    func(b toldView, c cell) template.HTML { return cellsOf(b).cell(c) },
+		"rows":    func(b toldView, rows [][]lookCell) template.HTML { return cellsOf(b).rows(rows) },
+		"clock":   func(x any) string { return viewOf(x).At.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"of":      func(x any, t *told, noun string) toldView { v := viewOf(x); v.Noun = noun; return toldView{t, v} },
 		"plain":   plain,
 		"title":   title,
 		"heading": heading,

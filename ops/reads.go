@@ -16,7 +16,7 @@ import (
 
 const (
 	readFor    = 2 * time.Second       // how long what was read counts
-	slowRead   = 50 * time.Millisecond // and what takes longer is slow
+	slowRead   = 10 * time.Millisecond // and what takes longer is slow
 	slowFor    = 30 * time.Second      // how long what was read slowly is shown while it is read again
 	lookFor    = 10 * time.Second      // how long what the programs have published counts
 	groupsFor  = time.Minute           // how long groups of poison messages count: they cost a request for each message

@@ -58,7 +58,6 @@ type cell struct {
 	Text, Full string // Full is the whole text if Text is cut; a moment for an age
 	Link       *act.Link
 	Number     bool
-	Href       string // where Link leads, seen from a page
 }
 
 func newCell(x any) cell {
