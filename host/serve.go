@@ -437,6 +437,7 @@ func (s *service) operators(a *App) (parts []boot.Part, err error) {
 	if pages != nil {
 		all.Handle(opsPath, pages) // they know to which names they answer
 		all.Handle(opsPath+"/", pages)
+		all.Handle("GET /{$}", pages) // it leads there
 		parts = append(parts, boot.Part{Name: "bulk acts", Run: pages.Run})
 	}
 	return append(parts, a.server("admin server", a.admin, all)), nil

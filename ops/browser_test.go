@@ -34,16 +34,17 @@ func (x *site) open(t *testing.T, role act.Role) (tab *browsertest.Tab, address 
 }
 
 // come serves the pages under a path that a proxy has put before the program's, and opens a tab whose person has logged
-// in by the form of the first page.
+// in by the form of the page that was asked for.
 func (x *site) come(t *testing.T, role act.Role, prefix string) (tab *browsertest.Tab, address string) {
 	t.Helper()
 	tab = browsertest.New(t)
 	srv := httptest.NewServer(http.StripPrefix(prefix, x.handler))
 	t.Cleanup(srv.Close)
 	address = srv.URL + prefix + "/ops/"
-	tab.Do(browsertest.Open(address+"queues/accounts"), browsertest.Type("#token", x.tokens[role]), submit("Log in"), browsertest.Visible("nav"))
-	if at := browsertest.Eval[string](tab, "location.href"); at != address {
-		t.Fatalf("the form leads to %s, want %s", at, address)
+	const page = "queues?x=y"
+	tab.Do(browsertest.Open(address+page), browsertest.Type("#token", x.tokens[role]), submit("Log in"), browsertest.Visible("nav"))
+	if at := browsertest.Eval[string](tab, "location.href"); at != address+page {
+		t.Fatalf("the form leads to %s, want %s", at, address+page)
 	}
 	return tab, address
 }
@@ -274,8 +275,8 @@ func TestBrowserKeepsItsPlace(t *testing.T) {
 	t.Parallel()
 	x := newTown(t)
 	tab, address := x.open(t, act.Viewer)
-	tab.Width(390)
-	tab.Do(browsertest.Open(address + "queues/accounts"))
+	tab.Width(760)
+	tab.Do(browsertest.Open(address))
 	browsertest.Eval[bool](tab, `document.querySelector(".wide").scrollLeft = 40, window.scrollTo(0, 60), document.activeElement.blur(), window.old = document.querySelector(".now"), true`)
 	tab.Do(browsertest.Until(`document.querySelector(".now") !== window.old`))
 	if at := browsertest.Eval[[]float64](tab, `[document.querySelector(".wide").scrollLeft, window.scrollY]`); at[0] != 40 || at[1] != 60 {
@@ -286,6 +287,31 @@ func TestBrowserKeepsItsPlace(t *testing.T) {
 	tab.Do(browsertest.Until(`document.querySelector(".now") !== window.old`))
 	if !browsertest.Eval[bool](tab, `document.activeElement.textContent === window.was && document.activeElement.matches("main a")`) {
 		t.Error("what had the focus has lost it")
+	}
+}
+
+// No column of a table is out of sight: on a phone each cell stands in the screen with the name of its column, and on a
+// desk a wide table has a bar that is seen.
+func TestBrowserShowsAllColumns(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	tab, address := x.open(t, act.Viewer)
+	for _, page := range []string{"", "queues", "queues/accounts", "poison", "processes", "schedules", "audit", "programs"} {
+		tab.Width(390)
+		tab.Do(browsertest.Open(address + page))
+		const out = `[...document.querySelectorAll("td")].filter((x) => x.offsetParent && x.textContent.trim()).filter((x) => {
+			const at = x.getBoundingClientRect(), named = x.matches(".steps *, :first-child") || getComputedStyle(x, "::before").content.length > 3;
+			return at.left < 0 || at.right > innerWidth || at.width < 1 || !named || x.scrollHeight > x.clientHeight + 3;
+		}).map((x) => x.outerHTML)`
+		if hidden := browsertest.Eval[[]string](tab, out); len(hidden) > 0 {
+			t.Errorf("page %q: %d cells are out of sight, such as %s", page, len(hidden), hidden[0])
+		}
+	}
+	tab.Width(760)
+	tab.Do(browsertest.Open(address))
+	const bar = `(() => { const x = document.querySelector(".wide"); return x.scrollWidth > x.clientWidth && getComputedStyle(x, "::-webkit-scrollbar").height != "auto"; })()`
+	if !browsertest.Eval[bool](tab, bar) {
+		t.Error("nothing shows that a wide table goes on")
 	}
 }
 

@@ -36,7 +36,10 @@
 //   - An act on many messages whose process has died is taken over when somebody looks at the act.
 //   - A page says how old its numbers are, and what could not be read. A part that can't be read takes nothing else
 //     away.
-//   - Text from outside is text on a page, whatever it has in it.
+//   - Text from outside is text on a page, whatever it has in it. Characters that people can't see are shown by their
+//     numbers, and a form sends a name that has such characters as it is.
+//   - The page of a noun has a list, or a choice of what the list needs. A list goes on where a page ends. A message's
+//     page links what is there, and says what is gone.
 //   - All links are relative. So a proxy may serve the pages under any path.
 //   - Each page is for everybody: for a phone and for a desk, in light and in dark, without a mouse and without script.
 //   - A browser keeps the style sheet, the script and the icon, whose names change with what they hold, and no page.
@@ -46,6 +49,8 @@
 //	ops.go    Config and New: the addresses
 //	reads.go  the desk of all viewers, and what was read just now; bounds.go what one request may ask for
 //	told.go   what an act tells, kept for a page or for JSON
+//	plain.go  text without what people can't see
+//	choice.go what people choose from where a list needs a name
 //	pages.go  the pages; forms.go the acts that change something
 //	look.go   how tables, names and the way around look, and the files that a browser keeps
 //	overview.go the first page; search.go what a word names

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ type formPage struct {
 type formField struct {
 	Name, Label, About, Value, Kind string
 	Needed, Many, Placed, Given     bool
+	Kept                            bool // it has characters that people can't see, so nobody edits it
 	Words                           []string
 	Root                            string
 }
@@ -50,7 +52,7 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 		if f.Name == "yes" || f.Name == "dry-run" || f.Name == "by" {
 			continue
 		}
-		x := formField{Name: f.Name, Label: f.Name, About: strings.ReplaceAll(f.About, "`", ""), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
+		x := formField{Name: f.Name, Label: f.Name, About: aboutIn(q, f), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
 		x.Placed, x.Given = f.Place != "", len(values[f.Name]) > 0 && values.Get(f.Name) != ""
 		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && (q.Act.Why == act.Must || values.Has("reveal"))
 		switch f.Kind {
@@ -66,9 +68,26 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 		if x.Value == "" && x.Kind != "checkbox" {
 			x.Value = f.Default
 		}
+		if x.Kind == "content" {
+			x.Value = plainJSON(x.Value)
+		}
+		x.Kept = strings.ContainsFunc(x.Value, isHidden)
 		all = append(all, x)
 	}
 	return all
+}
+
+// aFlag is a flag in a text.
+var aFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// aboutIn is what a field is, as a form says it: other fields have names there, and no flags.
+func aboutIn(q *act.Request, f act.Field) string {
+	return aFlag.ReplaceAllStringFunc(strings.ReplaceAll(f.About, "`", ""), func(flag string) string {
+		if name := strings.TrimPrefix(flag, "--"); q.Field(name) != nil {
+			return title(name)
+		}
+		return flag
+	})
 }
 
 // asked returns the act that a request names, if its person may do it.
@@ -127,6 +146,9 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p.show(t, err)
+		if on := t.next(a, r.URL.Query()); on != nil {
+			p.Next = "?" + on.Encode()
+		}
 		status = statusOf(err)
 	}
 	s.write(w, r, status, "form.html", p)

@@ -79,7 +79,13 @@ func heading(s string) string {
 	if s != strings.ToUpper(s) {
 		return s
 	}
-	return title(strings.ToLower(s))
+	words := strings.Fields(strings.ToLower(s))
+	for i, w := range words {
+		if w == "id" || w == "ids" {
+			words[i] = title(w)
+		}
+	}
+	return title(strings.Join(words, " "))
 }
 
 // titleOf is an act as a heading, and as a button.
@@ -93,7 +99,13 @@ func titleOf(a *act.Act) string {
 	return title(a.Verb) + " " + a.Noun
 }
 
-// linkTo is an act that a page offers.
+// A link is an act that a page offers.
+type link struct {
+	Name, About, Path string
+	Destroys          bool
+}
+
+// linkTo is the way to an act.
 func linkTo(a *act.Act, root, query string) link {
 	path := root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
 	if query != "" {
@@ -101,6 +113,10 @@ func linkTo(a *act.Act, root, query string) link {
 	}
 	return link{Name: cmp.Or(a.Verb, a.Noun), About: a.About, Path: path, Destroys: a.Sure == act.Must}
 }
+
+// isDots reports that a name has a meaning of its own as a part of a path, also where it is escaped: browsers and
+// servers take it away.
+func isDots(name string) bool { return name == "." || name == ".." }
 
 // Of a longer word of a table people read the beginning and the end.
 const longest, beginning, ending = 26, 9, 8
@@ -130,6 +146,7 @@ type lookHead struct{ Text, Class string }
 type lookCell struct {
 	Cell  cell
 	Class string
+	Head  string // of its column
 	Pill  string // the class of a status
 }
 
@@ -138,12 +155,11 @@ func newLook(b *block) (l look) {
 	for i, head := range b.Head {
 		numbers, other := 0, 0
 		for _, row := range b.Rows {
-			if i >= len(row) || row[i].Text == act.Unknown {
-				continue
-			}
-			if aNumber.MatchString(row[i].Text) {
+			switch {
+			case i >= len(row) || row[i].Text == act.Unknown && !row[i].Number:
+			case row[i].Number || aNumber.MatchString(row[i].Text):
 				numbers++
-			} else {
+			default:
 				other++
 			}
 		}
@@ -158,6 +174,9 @@ func newLook(b *block) (l look) {
 		for i, c := range row {
 			cells[i] = newLookCell(c, b.Head, i, l.Heads)
 		}
+		if i := max(0, slices.IndexFunc(row, func(c cell) bool { return c.Link != nil })); i < len(cells) {
+			cells[i].Class = strings.TrimSpace(cells[i].Class + " names") // by which people know the row
+		}
 		l.Rows = append(l.Rows, cells)
 	}
 	return l
@@ -168,7 +187,7 @@ func newLookCell(c cell, names []string, i int, heads []lookHead) lookCell {
 	if i >= len(heads) {
 		return x
 	}
-	x.Class = heads[i].Class
+	x.Class, x.Head = heads[i].Class, heads[i].Text
 	switch head := strings.ToUpper(names[i]); {
 	case c.Text == act.Unknown || c.Text == "0" || c.Text == "0s":
 		x.Class += " nil"

@@ -283,7 +283,7 @@ func (s *server) write(w http.ResponseWriter, r *http.Request, status int, name 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the client may have gone
+	_, _ = w.Write([]byte(plain(b.String()))) // the client may have gone
 }
 
 // A view is what every page has.
@@ -298,14 +298,20 @@ type view struct {
 
 	Nothing string // why nothing is there
 	Told    *told
-	Live    bool // the page may be fetched again and again
+	Next    string // where it goes on; "" for its end
+	Live    bool   // the page may be fetched again and again
 
 	Sought string // what somebody looks for
 }
 
+// rootOf is the way from a page to the first page.
+func rootOf(r *http.Request, base string) string {
+	below := strings.TrimPrefix(r.URL.EscapedPath(), base+"/")
+	return "./" + strings.Repeat("../", strings.Count(below, "/"))
+}
+
 func (s *server) view(r *http.Request, title, noun string) view {
-	below := strings.TrimPrefix(r.URL.EscapedPath(), s.base+"/")
-	return view{Title: title, Noun: noun, Root: "./" + strings.Repeat("../", strings.Count(below, "/")), Who: login.Of(r).Name, Nav: newNavigation(s.nouns(), noun), At: time.Now()}
+	return view{Title: title, Noun: noun, Root: rootOf(r, s.base), Who: login.Of(r).Name, Nav: newNavigation(s.nouns(), noun), At: time.Now()}
 }
 
 // show takes what a read has told, or why it failed.

@@ -28,15 +28,9 @@ type listPage struct {
 	Fields   []formField
 	Filtered bool // some of them are given
 	Acts     []link
-	Next     string        // where the list goes on; "" for its end
+	Choice   choice        // of the place that the list needs
 	First    []section     // what people want to see before the list
 	Drawn    template.HTML // a picture of what was told, in place of it
-}
-
-// A link is an act that a page offers.
-type link struct {
-	Name, About, Path string
-	Destroys          bool
 }
 
 // A thingPage is all of one thing.
@@ -55,6 +49,7 @@ type section struct {
 	Told  *told
 	Drawn template.HTML // a picture of it in place of what was told
 	Error string
+	Next  string // where it goes on; "" for its end
 }
 
 // answer answers a program.
@@ -62,7 +57,7 @@ func (s *server) answer(w http.ResponseWriter, t *told, err error) {
 	if status := statusOf(err); status != http.StatusOK {
 		p := problem{Status: status, Detail: err.Error()}
 		if t != nil {
-			p.Results, p.Notes = t.Objects, t.Notes
+			p.Results, p.Notes = t.Objects, t.notes()
 		}
 		problemOf(w, p)
 		return
@@ -99,6 +94,16 @@ func needs(r *act.Request) (n int) {
 	return n
 }
 
+// places counts the fields of a request that have a place.
+func places(r *act.Request) (n int) {
+	for _, f := range r.Fields {
+		if f.Place != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // noun shows the list of a noun.
 func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	noun := r.PathValue("noun")
@@ -110,31 +115,16 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	p := listPage{view: s.view(r, title(noun), noun)}
 	status := http.StatusOK
 	a := s.mainOf(noun)
-	if a != nil {
-		q, values := a.Request(), r.URL.Query()
-		if f := q.Field("limit"); f != nil && f.Default == "" && !values.Has(f.Name) && !wantsJSON(r) {
-			values.Set(f.Name, rowsOfPage)
-		}
-		t, err := s.read(r.Context(), q, values)
-		if wantsJSON(r) {
-			s.answer(w, t, err)
-			return
-		}
-		p.Live, status = true, statusOf(err)
-		p.show(t, err)
-		if t != nil && t.More != nil && bound(a.Request(), url.Values{t.More.Field: {t.More.Text}}) == nil {
-			on := r.URL.Query()
-			on.Set(t.More.Field, t.More.Text)
-			p.Next = "?" + on.Encode()
-		}
-		p.Fields, p.Filtered = formFields(q, r.URL.Query(), p.Root), len(r.URL.Query()) > 0
-		p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
-		p.Drawn = t.chart()
-		if noun == "poison" && err == nil && !p.Filtered {
-			p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), url.Values{"limit": {mostGrouped}}).dated())
-		}
+	if wantsJSON(r) && a != nil {
+		t, err := s.read(r.Context(), a.Request(), r.URL.Query())
+		s.answer(w, t, err)
+		return
 	}
-	if a != nil && a.Reveals && login.Of(r).May(act.Operator) {
+	c := choosing{noun: noun, root: p.Root, main: a, show: s.find(noun, "show"), desk: s.reads.current}
+	if p.Choice = c.choice(r, nil); p.Choice.Of == "" && a != nil {
+		status = s.list(r, a, &p, c)
+	}
+	if a != nil && a.Reveals && p.Choice.Of == "" && login.Of(r).May(act.Operator) {
 		look := linkTo(a, p.Root, "reveal=true")
 		look.Name, look.About = "reveal content", "with a reason, which the audit log keeps"
 		p.Acts = append(p.Acts, look)
@@ -145,6 +135,33 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.write(w, r, status, "list.html", p)
+}
+
+// list fills in what an act lists.
+func (s *server) list(r *http.Request, a *act.Act, p *listPage, c choosing) (status int) {
+	q, values := a.Request(), r.URL.Query()
+	if f := q.Field("limit"); f != nil && f.Default == "" && !values.Has(f.Name) {
+		values.Set(f.Name, rowsOfPage)
+	}
+	t, err := s.read(r.Context(), q, values)
+	if p.Choice = c.choice(r, err); p.Choice.Of != "" {
+		return http.StatusOK
+	}
+	p.Live = true
+	p.show(t, err)
+	if on := t.next(a, r.URL.Query()); on != nil {
+		p.Next = "?" + on.Encode()
+	}
+	p.Fields, p.Filtered = formFields(q, r.URL.Query(), p.Root), len(r.URL.Query()) > 0
+	p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
+	p.Drawn = t.chart()
+	if a.Noun == "poison" && err == nil && !p.Filtered {
+		p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), url.Values{"limit": {mostGrouped}}).dated())
+	}
+	if p.Nothing != "" { // an empty list is a list
+		return http.StatusOK
+	}
+	return statusOf(err)
 }
 
 // thing shows all of one thing.
@@ -160,6 +177,11 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		names = append(names, name)
+	}
+	if way := s.reads.inPlan(noun, names, r); way != "" {
+		w.Header().Set("Location", way) // relative: a proxy may serve the pages under any path
+		w.WriteHeader(http.StatusMovedPermanently)
+		return
 	}
 	a := s.find(noun, "show")
 	if a == nil || needs(a.Request()) > len(names) { // the documents of a collection, say
@@ -183,11 +205,14 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	}
 	p.Live = true
 	p.show(t, err)
+	if on := t.next(a, r.URL.Query()); on != nil {
+		p.Next = "?" + on.Encode()
+	}
 	switch {
 	case noun == "processes":
 		err = p.draw(s.reads.desk.Command, err)
-	case a.Verb == "list" && !slices.ContainsFunc(q.Fields, func(f act.Field) bool { return f.Place != "" }):
-		p.only(names[0])
+	case a.Verb == "list" && len(names) > places(q):
+		p.only(names[len(names)-1])
 	}
 	if p.Acts = s.actsOn(r, a, names, p.Root); err == nil {
 		p.More = s.more(r, noun, names)
@@ -251,6 +276,11 @@ func (s *server) sectionOf(r *http.Request, title string, a *act.Act, with url.V
 	if sec.Drawn = sec.Told.chart(); err != nil {
 		sec.Error = err.Error()
 	}
+	if on := sec.Told.next(a, with); on != nil && a == s.mainOf(a.Noun) {
+		sec.Next = rootOf(r, s.base) + a.Noun + "?" + on.Encode()
+	} else if on != nil {
+		sec.Next = linkTo(a, rootOf(r, s.base), on.Encode()).Path
+	}
 	return sec
 }
 
@@ -285,8 +315,8 @@ func place(q *act.Request, names []string, values url.Values) error {
 	case n == 0 && len(names) == 1 && q.Field("id") != nil:
 		values.Set("id", names[0])
 		return nil
-	case n == 0 && q.Field("prefix") != nil && q.Act.Role == act.Viewer:
-		values.Set("prefix", names[0])
+	case n == len(names)-1 && q.Field("prefix") != nil && q.Act.Role == act.Viewer:
+		values.Set("prefix", names[n])
 		return nil
 	case n == 0 && q.Act.Role == act.Viewer: // a list without filters
 		return nil
@@ -361,17 +391,13 @@ func (s *server) funcs() template.FuncMap {
 		"rows":    func(b toldView, rows [][]lookCell) template.HTML { return cellsOf(b).rows(rows) },
 		"clock":   func(x any) string { return viewOf(x).At.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"of":      func(x any, t *told, noun string) toldView { v := viewOf(x); v.Noun = noun; return toldView{t, v} },
-		"plain":   plain,
+		"unseen":  unseen,
 		"title":   title,
 		"heading": heading,
 		"look":    newLook,
 		"file":    func(name string) string { return s.served[name].name },
 	}
 }
-
-// isDots reports that a name has a meaning of its own as a part of a path, also where it is escaped: browsers and
-// servers take it away.
-func isDots(name string) bool { return name == "." || name == ".." }
 
 // viewOf is what a page has as every page.
 func viewOf(x any) view {
@@ -418,6 +444,12 @@ func (s *server) href(root string, l *act.Link) string {
 			}
 		}
 	case verb == "list" && query.Has("prefix") && s.find(noun, "show") == nil:
+		for _, f := range a.Request().Fields {
+			if f.Place != "" && query.Has(f.Name) {
+				path += "/" + url.PathEscape(query.Get(f.Name))
+				query.Del(f.Name)
+			}
+		}
 		path += "/" + url.PathEscape(query.Get("prefix"))
 		query.Del("prefix")
 	case a == s.mainOf(noun) || verb == "list":

@@ -141,7 +141,10 @@ func drawRates(r acts.Rates, now time.Time) template.HTML {
 	if sum.Poisoned > 0 {
 		lines = append(lines, poisoned)
 	}
-	picture := chart.Chart{Title: "Messages a second", X: "hours since " + begin.Format("2006-01-02 15:04 UTC"), Y: "a second", Lines: lines}.SVG()
+	picture := chart.Chart{Title: "Messages a second", X: "UTC, since " + begin.Format("2006-01-02"), Y: "a second", Lines: lines,
+		XTick: func(hours float64) string {
+			return begin.Add(time.Duration(hours * float64(time.Hour))).Format("15:04")
+		}}.SVG()
 	text := fmt.Sprintf("Since %s, %s messages have left their queues, attempts that failed: %s, poisoned: %s. The slowest handlers took %s.", begin.Format("2006-01-02 15:04 UTC"),
 		chart.Whole(int(sum.Out)), chart.Whole(int(sum.Retried)), chart.Whole(int(sum.Poisoned)), time.Duration(sum.P99*float64(time.Second)).Round(time.Millisecond))
 	return template.HTML(`<figure class="chart"><div role="img" aria-label="` + template.HTMLEscapeString(text) + `">` + picture + `</div><figcaption>` + template.HTMLEscapeString(text) + `</figcaption></figure>`)

@@ -33,7 +33,7 @@ func (s *server) search(w http.ResponseWriter, r *http.Request) {
 // onlyOne is the way to the only thing that was found; "" if there are several, or if not everything was looked
 // through.
 func (t *told) onlyOne(s *server, root string) string {
-	if t == nil || len(t.Objects) != 1 || len(t.Notes) > 0 {
+	if t == nil || len(t.Objects) != 1 || len(t.Notes) > 0 || t.More != nil {
 		return ""
 	}
 	if _, ok := t.Objects[0].(acts.Found); !ok || len(t.Blocks) != 1 || len(t.Blocks[0].Rows) != 1 {

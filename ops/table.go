@@ -18,9 +18,9 @@ type cells struct {
 // rows are the rows of a table.
 func (w *cells) rows(rows [][]lookCell) template.HTML {
 	for _, row := range rows {
-		w.WriteString("<tr>")
+		w.WriteString(`<tr role="row">`)
 		for _, c := range row {
-			w.open("td", "class", c.Class)
+			w.open(`td role="cell"`, "data-head", c.Head, "class", c.Class)
 			if c.Pill != "" {
 				w.open("span", "class", "status "+c.Pill)
 			}
@@ -46,9 +46,9 @@ func (w *cells) cell(c cell) template.HTML {
 		w.open("a", "href", href)
 	}
 	if c.Full != "" {
-		w.open("span", "title", plain(c.Full))
+		w.open("span", "title", c.Full)
 	}
-	w.WriteString(template.HTMLEscapeString(plain(c.Text)))
+	w.WriteString(template.HTMLEscapeString(c.Text))
 	if c.Full != "" {
 		w.WriteString("</span>")
 	}
@@ -58,11 +58,13 @@ func (w *cells) cell(c cell) template.HTML {
 	return template.HTML(w.String())
 }
 
-// open writes the begin of an element with an attribute, which is left out if its text is empty.
-func (w *cells) open(element, attribute, text string) {
+// open writes the begin of an element with attributes, of which those without a text are left out.
+func (w *cells) open(element string, attributes ...string) {
 	w.WriteString("<" + element)
-	if text != "" {
-		w.WriteString(" " + attribute + `="` + template.HTMLEscapeString(text) + `"`)
+	for i := 0; i < len(attributes); i += 2 {
+		if text := attributes[i+1]; text != "" {
+			w.WriteString(" " + attributes[i] + `="` + template.HTMLEscapeString(text) + `"`)
+		}
 	}
 	w.WriteByte('>')
 }

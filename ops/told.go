@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/doctor"
@@ -34,8 +33,8 @@ type told struct {
 	rows int
 }
 
-// A more is where a list goes on: the text of a field.
-type more struct{ Field, Text string }
+// A more is where a list goes on: the text of a field. Note says so to people who type, in place of a link.
+type more struct{ Field, Text, Note string }
 
 // A block is a part of a page: a table, a thing or some lines.
 type block struct {
@@ -73,24 +72,6 @@ func newCell(x any) cell {
 		c.Link = &x
 	}
 	return c
-}
-
-// plain is a text without what people can't see: control characters, and marks that turn the direction of the text.
-// Each such rune is shown as Go writes it.
-func plain(s string) string {
-	hidden := func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) || r == utf8.RuneError }
-	if !strings.ContainsFunc(s, hidden) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hidden(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 func (t *told) Table(none string, head []string) error {
@@ -190,7 +171,32 @@ func (t *told) size() int {
 func (t *told) Next(field, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.More = &more{field, text}
+	t.More = &more{Field: field, Text: text}
+	if n := len(t.Notes) - 1; n >= 0 && strings.Contains(t.Notes[n], "--"+field+" ") {
+		t.More.Note, t.Notes = t.Notes[n], t.Notes[:n]
+	}
+}
+
+// next is the query with which the request goes on that has told all this with a query; nil at its end, and where a
+// page may ask for no more.
+func (t *told) next(a *act.Act, given url.Values) url.Values {
+	if t == nil || t.More == nil || bound(a.Request(), url.Values{t.More.Field: {t.More.Text}}) != nil {
+		return nil
+	}
+	on := maps.Clone(given)
+	if on == nil {
+		on = url.Values{}
+	}
+	on.Set(t.More.Field, t.More.Text)
+	return on
+}
+
+// notes are all notes, for programs.
+func (t *told) notes() []string {
+	if t.More == nil || t.More.Note == "" {
+		return t.Notes
+	}
+	return append(slices.Clone(t.Notes), t.More.Note)
 }
 
 // Confirm implements what [act.Call.Confirm] looks for.
@@ -256,7 +262,7 @@ type answer struct {
 }
 
 func (t *told) json() ([]byte, error) {
-	a := answer{Results: t.Objects, Notes: t.Notes, At: t.At.UTC(), More: t.Cut}
+	a := answer{Results: t.Objects, Notes: t.notes(), At: t.At.UTC(), More: t.Cut}
 	if a.Results == nil {
 		a.Results = []any{}
 	}

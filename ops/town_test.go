@@ -179,7 +179,11 @@ func (x *site) happen(t *testing.T) {
 				return fmt.Errorf("%s: %s", id, i.Status)
 			}
 		}
-		return nil
+		st, err := x.Store.Queue("fulfil-record").Stats(t.Context()) // from it the index knows what is stuck
+		if err == nil && st.Ready+st.InFlight > 0 {
+			err = errors.New("the index is behind")
+		}
+		return err
 	})
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -192,25 +196,33 @@ func (x *site) happen(t *testing.T) {
 	x.past(t)
 }
 
-// past is what workers have published in the last day, with a quiet night.
+// past is what workers have published in the last day, with a quiet night, and in the last minutes.
 func (x *site) past(t *testing.T) {
 	t.Helper()
 	const step = 15 * time.Minute
 	first := time.Now().UTC().Add(-23 * time.Hour)
-	for i := range int(23*time.Hour/step) - 1 {
-		at, wave := first.Add(time.Duration(i)*step), 1+math.Sin(float64(i)/15)
-		count := func(most float64) catalog.QueueReport {
-			return catalog.QueueReport{Done: int64(most * (0.1 + wave + 0.2*math.Sin(float64(i*i)))), P50: 4, P99: 21}
+	put := func(at time.Time, lasted time.Duration, accounts, mails, invoices float64) {
+		t.Helper()
+		count := func(done float64) catalog.QueueReport {
+			return catalog.QueueReport{Done: int64(done), P50: 4, P99: 21}
 		}
-		r := catalog.Report{Program: "shop", Version: "v1.4.0", Worker: "shop-7c9f", Time: at, Seconds: step.Seconds(), Up: at.Sub(first).Seconds() + 1,
-			Queues: map[string]catalog.QueueReport{"accounts": count(5000), "mails": count(2000), "invoices": count(700)}}
+		r := catalog.Report{Program: "shop", Version: "v1.4.0", Worker: "shop-7c9f", Time: at, Seconds: lasted.Seconds(), Up: at.Sub(first).Seconds() + 1,
+			Queues: map[string]catalog.QueueReport{"accounts": count(accounts), "mails": count(mails), "invoices": count(invoices)}}
 		body, err := json.Marshal(r)
+		if err == nil {
+			_, err = x.Store.Table("pulse").Put(t.Context(), at.Format("15"), fmt.Sprintf("%s shop-7c9f.%d", at.Format("2006-01-02T15:04:05Z"), at.Sub(first)/time.Second), body, storage.Condition{})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := x.Store.Table("pulse").Put(t.Context(), at.Format("15"), fmt.Sprintf("%s shop-7c9f.%d", at.Format("2006-01-02T15:04:05Z"), i), body, storage.Condition{}); err != nil {
-			t.Fatal(err)
-		}
+	}
+	for i := range int(23*time.Hour/step) - 1 {
+		wave := 1 + math.Sin(float64(i)/15)
+		most := 0.1 + wave + 0.2*math.Sin(float64(i*i))
+		put(first.Add(time.Duration(i)*step), step, 5000*most, 2000*most, 700*most)
+	}
+	for i := range 15 {
+		put(time.Now().UTC().Add(time.Duration(i-15)*time.Minute), time.Minute, 300+30*math.Sin(float64(i)), 120, 42)
 	}
 }
 

@@ -32,6 +32,8 @@ type Chart struct {
 	Title, X, Y string
 	LogX, LogY  bool
 	Lines       []Line
+
+	XTick func(float64) string // the text of a value of X; nil for its digits
 }
 
 // axis maps values to coordinates.
@@ -111,7 +113,11 @@ func (c Chart) SVG() string {
 	}
 	for _, v := range x.ticks() {
 		p(`<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`, x.at(v), top, bottom)
-		text(min(x.at(v), width-4.2*float64(len(tick(v)))), bottom+16, "middle", tick(v), "") // keeps a long one within the picture
+		label := tick(v)
+		if c.XTick != nil {
+			label = c.XTick(v)
+		}
+		text(min(x.at(v), width-4.2*float64(len(label))), bottom+16, "middle", label, "") // keeps a long one within the picture
 	}
 	text(left, foot, "start", c.X, "")
 	text(16, (top+bottom)/2, "middle", c.Y, fmt.Sprintf(` transform="rotate(-90 16 %.0f)"`, (top+bottom)/2))

@@ -171,15 +171,51 @@ func linkTo(queue, id string, more map[string]string) act.Link {
 // add adds a step.
 func (f *flow) add(s FlowStep) { f.steps = append(f.steps, s) }
 
+// stateUnseen is the state of a message that is not among those that were looked at: most likely it was handled, so
+// nothing can be shown of it.
+const stateUnseen = "not seen: gone, or behind the first messages of its queue"
+
 // causes tells what brought the message about.
 func (f *flow) causes() {
-	word := func(id string) act.Link { return act.Link{Text: id, Act: "find", With: map[string]string{"q": id}} }
 	if id := f.e.Correlation; id != "" && id != f.e.ID {
-		f.add(FlowStep{Step: "first", What: "the first message of the chain", ID: id, Show: word(id)})
+		f.add(FlowStep{Step: "first", What: "the first message of the chain", ID: id, State: stateUnseen})
 	}
 	if id := f.e.Causation; id != "" && id != f.e.Correlation {
-		f.add(FlowStep{Step: "cause", What: "the message that brought it about", ID: id, Show: word(id)})
+		f.add(FlowStep{Step: "cause", What: "the message that brought it about", ID: id, State: stateUnseen})
 	}
+}
+
+// findCauses looks for the causes that were not seen yet, in a queue and in its poison queue.
+func (f *flow) findCauses(ctx context.Context, queue string) error {
+	var ids []string
+	for _, s := range f.steps {
+		if s.State == stateUnseen {
+			ids = append(ids, s.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	places, err := f.search.In(ctx, queue, ids)
+	if err == nil && f.poisoned[queue] > 0 {
+		var more []track.Place
+		more, err = f.search.Poisoned(ctx, queue, ids)
+		places = append(places, more...)
+	}
+	for _, p := range places {
+		f.seen(p)
+	}
+	return err
+}
+
+// seen tells where a cause is, if p has it. It reports that p has one.
+func (f *flow) seen(p track.Place) (one bool) {
+	for i := range f.steps {
+		if s := &f.steps[i]; (s.Step == "first" || s.Step == "cause") && s.ID == p.Envelope.ID && s.ID != f.e.ID {
+			s.Where, s.State, s.Show, one = "queue "+p.Queue, p.State, linkTo(p.Queue, s.ID, nil), true
+		}
+	}
+	return one
 }
 
 // decision tells whether the handler of the message has applied it.
@@ -331,7 +367,7 @@ func (f *flow) handlersOf(queue string) (all []catalog.Handler) {
 	return all
 }
 
-// chain looks for other messages of the chain among the first of all queues.
+// chain looks for other messages of the chain among the first of all queues, and for the causes of the message.
 func (f *flow) chain(ctx context.Context) {
 	first, told := cmp.Or(f.e.Correlation, f.e.ID), map[string]bool{}
 	for _, s := range f.steps {
@@ -342,12 +378,15 @@ func (f *flow) chain(ctx context.Context) {
 			continue
 		}
 		places, err := f.search.First(ctx, q)
+		if err == nil {
+			err = f.findCauses(ctx, q)
+		}
 		if err != nil {
 			f.c.Note("Not all queues were looked through for other messages of the chain: %s: %v", q, err)
 			return
 		}
 		for _, p := range places {
-			if e := p.Envelope; p.Decoded && (e.Correlation == first || e.ID == first) && !told["queue "+q+" "+e.ID] {
+			if e := p.Envelope; p.Decoded && !f.seen(p) && (e.Correlation == first || e.ID == first) && !told["queue "+q+" "+e.ID] {
 				f.add(FlowStep{Step: "chain", What: string(e.Kind), ID: e.ID, Where: "queue " + q, State: p.State,
 					Show: linkTo(q, e.ID, nil)})
 			}

@@ -43,10 +43,13 @@ type Purged struct {
 	Delayed *int64 `json:"delayed"`  // that stay because the store can't find them
 }
 
+// mostSkipped bounds the messages that a look at a queue leaves out, because they are read all the same.
+const mostSkipped = 10_000
+
 // A messageInput is what acts on the messages of a queue take.
 type messageInput struct {
 	queue, id, kind string
-	limit           int
+	limit, skip     int
 	most            int
 	bounded         bool // by most
 }
@@ -59,7 +62,7 @@ func messageActs() []*act.Act {
 				"first 32 ready messages alone. The content of messages isn't shown.",
 		}, func(in *messageInput) []act.Field {
 			in.limit = 32
-			return []act.Field{queueField(&in.queue), act.Limit(&in.limit, "messages")}
+			return []act.Field{queueField(&in.queue), act.Limit(&in.limit, "messages"), act.Number(&in.skip, "skip", "leave out the first `NUMBER` of messages", 0, mostSkipped)}
 		}, peekQueue),
 		act.New(act.Act{Noun: "queues", Verb: "purge", Role: act.Admin, Once: true, Why: act.Must, Sure: act.Must, About: "delete the messages that wait in a queue",
 			More: "It deletes as many messages as wait when it begins, with their bodies, and never handles them. Messages that workers hold stay, and " +
@@ -106,9 +109,16 @@ func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 		if err != nil {
 			return err
 		}
-		if n++; n > in.limit {
-			c.Note("there are more. --limit shows more.")
-			c.Next("limit", fmt.Sprint(2*in.limit))
+		if n++; n <= in.skip {
+			continue
+		}
+		if n > in.skip+in.limit {
+			if next := in.skip + in.limit; next <= mostSkipped {
+				c.Note("there are more. --skip %d shows the next ones.", next)
+				c.Next("skip", fmt.Sprint(next))
+			} else {
+				c.Note("there are more. --limit shows more.")
+			}
 			return nil
 		}
 		line := newWaiting(in.queue, m)

@@ -234,7 +234,7 @@ func (s PoisonedMessage) parts() []act.Part {
 		old = "its ID is more than 30 days old: after a retry it may come back as too old to judge"
 	}
 	return []act.Part{
-		{Name: "Queue", Value: s.Queue}, {Name: "Key", Value: s.Key}, {Name: "ID", Value: s.ID}, {Name: "Kind", Value: string(s.Kind)}, {Name: "Reason", Value: s.Reason},
+		{Name: "Queue", Value: act.Link{Text: s.Queue, Act: "queues show", With: map[string]string{"queue": s.Queue}}}, {Name: "Key", Value: s.Key}, {Name: "ID", Value: s.ID}, {Name: "Kind", Value: string(s.Kind)}, {Name: "Reason", Value: s.Reason},
 		{Name: "Error", Value: s.Error}, {Name: "Attempts", Value: s.Attempts}, {Name: "Deliveries", Value: s.Deliveries}, {Name: "First failed", Value: when(s.First)},
 		{Name: "Last failed", Value: when(s.Last)}, {Name: "Worker", Value: s.Worker}, {Name: "Fingerprint", Value: s.Fingerprint}, {Name: "Lost", Value: s.Lost}, {Name: "Emitted", Value: strings.Join(s.Emitted, " ")},
 		{Name: "Uncompensated", Value: s.Uncompensated}, {Name: "Old", Value: old},

@@ -83,7 +83,8 @@ func listTurns(ctx context.Context, c *act.Call, in *turnInput) error {
 			if x.State.Skipped != nil {
 				skipped = x.State.Skipped.Number
 			}
-			return line, []any{x.Key, word, act.Short(why), x.Fence, skipped}
+			key := act.Link{Text: x.Key, Act: "turns list", With: map[string]string{"queue": in.queue, "prefix": x.Key}}
+			return line, []any{key, word, act.Short(why), x.Fence, skipped}
 		},
 		Corrupt: func(x keylock.Info, fault string) any {
 			return Turn{Queue: in.queue, Key: x.Key, State: act.Corrupt, Error: fault}

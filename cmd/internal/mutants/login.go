@@ -48,3 +48,31 @@ func entered() []mutant {
 		},
 	}
 }
+
+// cameIn are breaks of what a login and a log-out lead to, and of what a page shows then.
+func cameIn() []mutant {
+	const by = "ops/internal/login"
+	return []mutant{
+		{
+			name: "a login leads out of the door by escaped dots",
+			file: "ops/internal/login/way.go",
+			old:  "name == \".\" || name == \"..\"",
+			new:  "part == \".\" || part == \"..\"",
+			by:   by, test: "TestLawALoginLeadsNowhereElse",
+		},
+		{
+			name: "a copy of a cookie holds after a log-out",
+			file: "ops/internal/login/enter.go",
+			old:  "		d.signer.end(t, time.Now())",
+			new:  "		_ = t",
+			by:   by, test: "TestLawALogoutEndsTheCookie",
+		},
+		{
+			name: "a page has characters that nobody sees",
+			file: "ops/ops.go",
+			old:  "[]byte(plain(b.String()))",
+			new:  "[]byte(b.String())",
+			by:   "ops", test: "TestLawHiddenCharactersAreShown",
+		},
+	}
+}

@@ -6,9 +6,11 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
@@ -22,19 +24,44 @@ const (
 
 // A ticket is what a cookie says. Nobody can change it: a key of this process signs it.
 type ticket struct {
+	ID    string    `json:"i"` // by which it is ended
 	Name  string    `json:"n"`
 	Role  act.Role  `json:"r"`           // of a link; that of a token stands in the file
 	Token string    `json:"t,omitempty"` // the beginning of the token's digest; "" for a link
 	Until time.Time `json:"u"`
 }
 
-// A signer signs tickets.
-type signer struct{ key [32]byte }
+// newTicket makes a ticket of nobody yet.
+func newTicket(now time.Time) ticket { return ticket{ID: rand.Text(), Until: now.Add(cookieFor)} }
+
+// A signer signs tickets, and knows those that were ended before their time. A ticket holds in one process alone, so
+// nobody else has to know.
+type signer struct {
+	key [32]byte
+
+	mu    sync.Mutex
+	ended map[string]time.Time // until when the ticket of an ID would hold
+}
 
 func newSigner() *signer {
-	s := new(signer)
+	s := &signer{ended: map[string]time.Time{}}
 	_, _ = rand.Read(s.key[:]) // it never fails
 	return s
+}
+
+// end ends a ticket. The signer forgets that when the ticket would hold no longer.
+func (s *signer) end(t ticket, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.ended, func(_ string, until time.Time) bool { return until.Before(now) })
+	s.ended[t.ID] = t.Until
+}
+
+func (s *signer) isEnded(t ticket) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ended := s.ended[t.ID]
+	return ended
 }
 
 func (s *signer) mac(text string) string {
@@ -63,7 +90,7 @@ func (s *signer) read(value string, now time.Time) (t ticket, ok bool) {
 	if err != nil || json.Unmarshal(raw, &t) != nil {
 		return t, false
 	}
-	return t, now.Before(t.Until) && t.Until.Before(now.Add(cookieFor+time.Minute))
+	return t, now.Before(t.Until) && t.Until.Before(now.Add(cookieFor+time.Minute)) && !s.isEnded(t)
 }
 
 // cookieName is the name of the cookie for the door that a request has come to. A browser sends the cookies of a host

@@ -26,8 +26,10 @@
 //   - A token, a cookie and a link are never logged, and none is in an answer but the cookie in its own header.
 //   - An attempt with what lets in succeeds, however many have failed: one address may be that of a whole network, and
 //     nobody guesses 256 bits. The answers to failures, and their lines in the log, are limited by address.
-//   - A cookie holds for half a day, in the process that made it. It ends at once when its token leaves the file. Doors
-//     of one host don't take one another's cookies away, and a cookie is sent under any path of a proxy.
+//   - A cookie holds for half a day, in the process that made it. It ends at once, whoever has a copy of it, when its
+//     person logs out, and when its token leaves the file. Doors of one host don't take one another's cookies away, and
+//     a cookie is sent under any path of a proxy.
+//   - A login leads to the page that was asked for, and to nothing outside the door.
 //   - A program gets a refusal as a problem document, and a person as a page.
 //
 // # Files
@@ -35,6 +37,7 @@
 //	login.go   Config, Door and Guard: who a request is from
 //	tokens.go  the file of tokens
 //	cookie.go  what a browser keeps
-//	enter.go   the page that takes a token or a link
+//	enter.go   the page that takes a token or a link, the way out, and addresses that lead to another one
+//	way.go     the page to which a login leads
 //	tries.go   how often an address is told that it has failed
 package login

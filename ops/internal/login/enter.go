@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -27,8 +29,8 @@ const (
 	linkAgain = 10 * time.Second // between two links
 )
 
-// newLink shows a new link, unless the last one was made just now.
-func (d *Door) newLink(now time.Time) bool {
+// newLink shows a new link that leads to a page, unless the last one was made just now.
+func (d *Door) newLink(next string, now time.Time) bool {
 	d.links.mu.Lock()
 	defer d.links.mu.Unlock()
 	if since := now.Sub(d.links.made); d.links.code != "" && since >= 0 && since < linkAgain {
@@ -37,7 +39,11 @@ func (d *Door) newLink(now time.Time) bool {
 	raw := make([]byte, 32)
 	_, _ = rand.Read(raw) // it never fails
 	d.links.code, d.links.made = base64.RawURLEncoding.EncodeToString(raw), now
-	d.cfg.Link("/login?once=" + d.links.code)
+	way := "/login?once=" + d.links.code
+	if next != "" {
+		way += "&" + url.Values{nextIn: {next}}.Encode()
+	}
+	d.cfg.Link(way)
 	return true
 }
 
@@ -64,36 +70,24 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		d.page(w, r, base, http.StatusBadRequest, "This form can't be read.")
 		return
 	}
-	now := time.Now()
+	now, next := time.Now(), localWay(r.PostForm.Get(nextIn))
 	if r.PostForm.Has("another") && d.cfg.Link != nil && d.tokens == nil {
 		text := "A new link is where the program logs."
-		if !d.newLink(now) {
+		if !d.newLink(next, now) {
 			text = "A link was made just now. Look where the program logs."
 		}
 		d.page(w, r, base, http.StatusOK, text)
 		return
 	}
-	t := ticket{Until: now.Add(cookieFor)}
-	ok := false
-	if once := r.PostForm.Get("once"); once != "" && d.tokens == nil {
-		if ok = d.links.use(once, now); ok {
-			t.Name, t.Role = d.cfg.Operator, act.Admin
-		}
-	} else if d.tokens != nil {
-		person, known, err := d.tokens.who(strings.TrimSpace(r.PostForm.Get("token")))
-		if err != nil {
-			d.broken(w, r, base, err)
-			return
-		}
-		if ok = known; ok {
-			t.Name, t.Role, t.Token = person.Name, person.Role, person.token[:partOfDigest]
-		}
-	}
-	if !ok {
-		if !d.failed(r) {
-			d.wait(w, r, base)
-			return
-		}
+	t, ok, err := d.admit(r, now)
+	switch {
+	case err != nil:
+		d.broken(w, r, base, err)
+		return
+	case !ok && !d.failed(r):
+		d.wait(w, r, base)
+		return
+	case !ok:
 		d.ask(w, r, base, http.StatusForbidden, "")
 		return
 	}
@@ -103,7 +97,37 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		return
 	}
 	http.SetCookie(w, cookie(r, value))
-	redirect(w, "./", http.StatusSeeOther)
+	redirect(w, "./"+next, http.StatusSeeOther)
+}
+
+// admit is the ticket of who has sent a token or a link that lets in. ok is false for another one.
+func (d *Door) admit(r *http.Request, now time.Time) (t ticket, ok bool, err error) {
+	t = newTicket(now)
+	if once := r.PostForm.Get("once"); once != "" && d.tokens == nil {
+		t.Name, t.Role = d.cfg.Operator, act.Admin
+		return t, d.links.use(once, now), nil
+	}
+	if d.tokens == nil {
+		return t, false, nil
+	}
+	person, known, err := d.tokens.who(strings.TrimSpace(r.PostForm.Get("token")))
+	if known {
+		t.Name, t.Role, t.Token = person.Name, person.Role, person.token[:partOfDigest]
+	}
+	return t, known, err
+}
+
+// leave ends the cookie of a request, for whoever has a copy of it, too. A token and a proxy let in again.
+func (d *Door) leave(w http.ResponseWriter, r *http.Request, base string) {
+	if t, ok := d.ticket(r); ok {
+		d.signer.end(t, time.Now())
+	}
+	http.SetCookie(w, cookie(r, ""))
+	text := "You are logged out in this browser."
+	if d.cfg.Header != "" && d.fromProxy(r) && r.Header.Get(d.cfg.Header) != "" {
+		text = "Your proxy knows you and lets you in again: log out there."
+	}
+	d.page(w, r, base, http.StatusOK, text)
 }
 
 // page is an answer without a person.
@@ -112,6 +136,7 @@ type page struct {
 	Token, Link, Once bool
 	Code              string
 	Failed            bool
+	Next              string // the page that was asked for, seen from the base; "" for the first one
 	Root              string // the way to the base, relative
 	Style, Icon       string
 }
@@ -131,16 +156,16 @@ var enterPage = template.Must(template.New("enter").Parse(`<!doctype html>
 <h1>Millrace</h1>
 {{with .Text}}<p>{{.}}</p>{{end}}
 {{if .Failed}}<p class="error" role="alert">This doesn't let you in.</p>{{end}}
-{{if .Token}}<form method="post" action="{{.Root}}login"><input type="text" name="name" value="Millrace" autocomplete="username" hidden><p class="field"><label for="token">Your token</label>
+{{if .Token}}<form method="post" action="{{.Root}}login">{{template "next" .}}<input type="text" name="name" value="Millrace" autocomplete="username" hidden><p class="field"><label for="token">Your token</label>
 <input type="password" id="token" name="token" autocomplete="current-password" required autofocus aria-describedby="about"><small id="about">The command <code>ops token</code> makes one.</small></p>
 <p class="buttons"><button>Log in</button></p></form>{{end}}
-{{if .Once}}<p>The link lets you in once, in this browser.</p><form method="post" action="{{.Root}}login"><input type="hidden" name="once" value="{{.Code}}"><p class="buttons"><button autofocus>Come in</button></p></form>{{end}}
-{{if .Link}}<p>Open the link that the program has logged, or let it log a new one. A link works once.</p><form method="post" action="{{.Root}}login"><p class="buttons"><button class="quiet" name="another" value="yes">Log a new link</button></p></form>{{end}}
+{{if .Once}}<p>The link lets you in once, in this browser.</p><form method="post" action="{{.Root}}login">{{template "next" .}}<input type="hidden" name="once" value="{{.Code}}"><p class="buttons"><button autofocus>Come in</button></p></form>{{end}}
+{{if .Link}}<p>Open the link that the program has logged, or let it log a new one. A link works once.</p><form method="post" action="{{.Root}}login">{{template "next" .}}<p class="buttons"><button class="quiet" name="another" value="yes">Log a new link</button></p></form>{{end}}
 {{if not (or .Token .Once .Link)}}<p><a href="{{.Root}}">To the pages</a></p>{{end}}
 </main>
 </body>
 </html>
-`))
+{{define "next"}}{{with .Next}}<input type="hidden" name="next" value="{{.}}">{{end}}{{end}}`))
 
 // broken answers while the file of tokens can't be read.
 func (d *Door) broken(w http.ResponseWriter, r *http.Request, base string, err error) {
@@ -162,7 +187,7 @@ func (d *Door) ask(w http.ResponseWriter, r *http.Request, base string, status i
 	}
 	d.write(w, status, page{
 		Token: d.tokens != nil, Once: code != "" && d.tokens == nil, Link: code == "" && d.tokens == nil && d.cfg.Link != nil && d.cfg.Header == "",
-		Code: code, Failed: status == http.StatusForbidden, Root: root(r, base),
+		Code: code, Failed: status == http.StatusForbidden, Root: root(r, base), Next: wanted(r, base),
 		Text: map[bool]string{true: "Come in through the proxy that knows you."}[d.cfg.Header != "" && d.tokens == nil],
 	})
 }
@@ -210,4 +235,23 @@ func Problem(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"title": http.StatusText(status), "status": status, "detail": text}) // the client may have gone
+}
+
+// byWay redirects to a page below the base without the slash at the end of an address, and answers what can't be sent
+// there again. It reports that it has answered.
+func (d *Door) byWay(w http.ResponseWriter, r *http.Request, base string) bool {
+	at := r.URL.EscapedPath()
+	if !strings.HasSuffix(at, "/") || at == base+"/" || !strings.HasPrefix(at, base+"/") {
+		return false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		d.page(w, r, base, http.StatusNotFound, "This address ends with a slash. Nothing was done: leave the slash out, and send the request again.")
+		return true
+	}
+	to := "../" + path.Base(at)
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	redirect(w, to, http.StatusMovedPermanently)
+	return true
 }

@@ -113,7 +113,7 @@ func New(cfg Config) (*Door, error) {
 	case cfg.Header == "" && cfg.Link == nil:
 		return nil, fmt.Errorf("no way in is configured: %s", cfg.waysIn())
 	case cfg.Header == "":
-		d.newLink(time.Now())
+		d.newLink("", time.Now())
 	}
 	return d, nil
 }
@@ -143,11 +143,9 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 		mux.HandleFunc(base, func(w http.ResponseWriter, _ *http.Request) {
 			redirect(w, "./"+path.Base(base)+"/", http.StatusMovedPermanently)
 		})
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, "."+base+"/", http.StatusFound) })
 	}
-	mux.HandleFunc("POST "+base+"/logout", func(w http.ResponseWriter, r *http.Request) {
-		http.SetCookie(w, cookie(r, ""))
-		d.page(w, r, base, http.StatusOK, "You are logged out.")
-	})
+	mux.HandleFunc("POST "+base+"/logout", func(w http.ResponseWriter, r *http.Request) { d.leave(w, r, base) })
 	mux.HandleFunc(base+"/", func(w http.ResponseWriter, r *http.Request) {
 		person, ok, err := d.who(r)
 		switch {
@@ -159,6 +157,7 @@ func (d *Door) Guard(base string, next http.Handler) http.Handler {
 			d.page(w, r, base, http.StatusUnauthorized, "This token is not known.")
 		case !ok:
 			d.ask(w, r, base, http.StatusUnauthorized, "")
+		case d.byWay(w, r, base):
 		default:
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), personKey{}, person)))
 		}
@@ -232,11 +231,7 @@ func (d *Door) who(r *http.Request) (p Person, ok bool, err error) {
 		}
 		return p, ok, err
 	}
-	c, err := r.Cookie(cookieName(r))
-	if err != nil {
-		return Person{}, false, nil // there is none
-	}
-	t, ok := d.signer.read(c.Value, time.Now())
+	t, ok := d.ticket(r)
 	switch {
 	case !ok:
 		return Person{}, false, nil
@@ -246,6 +241,15 @@ func (d *Door) who(r *http.Request) (p Person, ok bool, err error) {
 		return Person{}, false, nil
 	}
 	return d.tokens.still(t.Name, t.Token)
+}
+
+// ticket is the ticket of a request's cookie, if it holds.
+func (d *Door) ticket(r *http.Request) (t ticket, ok bool) {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return t, false // there is none
+	}
+	return d.signer.read(c.Value, time.Now())
 }
 
 // proxied is a person whom a proxy names. The file of tokens may say which role they have.
