@@ -3,7 +3,9 @@ package millrace_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,7 +13,10 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
+	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/values"
 	"github.com/millrace-go/millrace/views"
 )
@@ -104,6 +109,102 @@ func list(sold *views.View[int]) http.HandlerFunc {
 }
 
 // docs/values.md ends
+
+// docs/schedules.md begins
+// BuildReport asks for the report of a day.
+type BuildReport struct {
+	Day time.Time `json:"day"`
+}
+
+// Sweep asks somebody to clean up. Run is Tick.Run.
+type Sweep struct {
+	Run schedule.RunID `json:"run"`
+}
+
+func (BuildReport) Kind() channel.Kind { return "shop.build-report.v1" }
+func (Sweep) Kind() channel.Kind       { return "shop.sweep.v1" }
+
+func timed() (*channel.Routes, error) { // for web and worker
+	return channel.NewRoutes(schedule.Route(), channel.Command[BuildReport]("reports"), channel.Command[Sweep]("sweeps"))
+}
+
+func registerTimed(h *handlers.Registry, build func(context.Context, BuildReport) error, clean func(context.Context) error) {
+	schedule.Every(h, "nightly-report", schedule.Cron("15 3 * * *", "Europe/Berlin"), func(t schedule.Tick) BuildReport {
+		return BuildReport{Day: t.Due}
+	}, schedule.Config{})
+	schedule.Every(h, "sweep", schedule.Interval(10*time.Minute), func(t schedule.Tick) Sweep {
+		return Sweep{Run: t.Run}
+	}, schedule.Config{Missed: schedule.None, Overlap: schedule.Skip})
+
+	handlers.React(h, "reports", build)
+	handlers.React(h, "sweeps", func(ctx context.Context, m Sweep) error {
+		if err := clean(ctx); err != nil {
+			return err
+		}
+		return channel.Send(ctx, schedule.Done{Run: m.Run}) // the next run may begin
+	})
+}
+
+// docs/schedules.md ends
+
+// docs/guard.md begins
+// text tells a phone by somebody else's service. The service knows a repeat by the header Idempotency-Key, which the
+// transport sends.
+func text(sms *guard.Guard, url string) func(context.Context, Bought) error {
+	client := &http.Client{Transport: sms.Transport(nil)}
+	return guard.Around(sms, func(ctx context.Context, m Bought) error {
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("sold: "+m.Item))
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(r)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		return guard.CheckStatus(answer)
+	})
+}
+
+// docs/guard.md ends
+
+// The schedules of their page run: a report each night, and a sweep at a time.
+func TestPageOfSchedules(t *testing.T) {
+	t.Parallel()
+	reports, sweeps := make(chan time.Time, 1000), make(chan bool, 1000)
+	p := millracetest.Program{Routes: timed, Register: func(h *handlers.Registry) error {
+		registerTimed(h, func(_ context.Context, m BuildReport) error { reports <- m.Day; return nil },
+			func(context.Context) error { sweeps <- true; return nil })
+		return nil
+	}}
+	millracetest.Run(t, p, func(t *testing.T, app *millracetest.App) {
+		app.Advance(49 * time.Hour)
+		if n, m := len(reports), len(sweeps); n != 2 && n != 3 || m < 48*6 || m > 50*6 {
+			t.Errorf("in two days: got %d reports and %d sweeps", n, m)
+		}
+	})
+}
+
+// The call of the page about guards is made, and a status that says no is an error of its kind.
+func TestPageOfGuards(t *testing.T) {
+	t.Parallel()
+	status, got := http.StatusAccepted, ""
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = string(body)
+		w.WriteHeader(status)
+	}))
+	defer service.Close()
+	call := text(guard.New("sms", guard.Config{Fault: guard.HTTP, Repeatable: true}), service.URL)
+	if err := call(t.Context(), Bought{Item: "tea"}); err != nil || got != "sold: tea" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	status = http.StatusNotFound
+	var fault *guard.Error
+	if err := call(t.Context(), Bought{Item: "tea"}); !errors.As(err, &fault) || fault.Fault.Kind != guard.Permanent {
+		t.Errorf("got %v, want a permanent fault", err)
+	}
+}
 
 // The functions of the page about values and views do what the page says.
 func TestPageOfValues(t *testing.T) {

@@ -41,6 +41,21 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestPagesHaveParts checks that parts of these pages are what tests compile and run. The pages have other parts, too.
+func TestPagesHaveParts(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"docs/guard.md", "docs/schedules.md"} {
+		want := between(t, "pages_test.go", "// "+page+" begins\n", "// "+page+" ends")
+		if len(want) != 1 {
+			t.Errorf("%s: pages_test.go has %d parts of it, want 1", page, len(want))
+			continue
+		}
+		if !slices.ContainsFunc(between(t, page, "```go\n", "```"), func(part []string) bool { return slices.Equal(part, want[0]) }) {
+			t.Errorf("%s has no part that is\n%s", page, strings.Join(want[0], "\n"))
+		}
+	}
+}
+
 // between returns the parts of a file between two marks, by lines. It removes differences that don't matter: a Go
 // file's indentation in a function, and gofmt's alignment of comments.
 func between(t *testing.T, file, begin, end string) (parts [][]string) {

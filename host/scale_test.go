@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -113,6 +114,14 @@ func TestScaleWhileTheBreakerIsOpen(t *testing.T) {
 	admin := adminOf(t, r, "health and metrics at ")
 	r.line(t, `"queue is paused: nothing is taken off it"`)
 	worldtest.Want(t, "useful workers", value(t, admin+"/scale?queue=orders"), 1)
+	for verb, want := range map[string]string{"queues show orders": `"guard":"bank"`, "doctor": `"waits":["orders"]`} { // the program publishes that meanwhile
+		worldtest.Eventually(t, func() error {
+			if _, out := operate(t, r, p, append(strings.Fields(verb), "--json")...); !strings.Contains(out, want) {
+				return fmt.Errorf("%s tells %s, want %s", verb, out, want)
+			}
+			return nil
+		})
+	}
 }
 
 // A web without a worker knows by the guard's document that the service is away.

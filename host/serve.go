@@ -290,6 +290,7 @@ func (s *service) newWorker(a *App) (*worker.Worker, error) {
 		if s.Guards[name] == nil || !slices.Contains(registry.Queues(), name) {
 			return nil, fmt.Errorf("host: Program.Guards has queue %s; want a guard, and a queue that has a handler", storage.Quote(name))
 		}
+		registry.Inside().Guards[name] = s.Guards[name].Status().Name
 	}
 	cfg := s.workerConfig(a, registry.Queues())
 	for name, q := range cfg.Queues {

@@ -47,7 +47,7 @@ type mended struct {
 // overview shows what is wrong, worst first, and the queues.
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	s.bulk.Look()
-	found, err := s.read(r.Context(), s.find("doctor", "").Request(), nil)
+	found, err := s.read(r.Context(), s.find("doctor", "").Request(), r.URL.Query())
 	if wantsJSON(r) {
 		s.answer(w, found, err)
 		return
@@ -55,7 +55,12 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	p := overviewPage{view: s.view(r, "Overview", ""), Program: s.reads.desk.Command}
 	p.Live = true
 	p.show(found, nil)
-	if err != nil && statusOf(err) != http.StatusNotFound {
+	status := http.StatusOK
+	switch statusOf(err) {
+	case http.StatusOK, http.StatusNotFound:
+	case http.StatusBadRequest:
+		status, p.Error = http.StatusBadRequest, title(err.Error())+"."
+	default:
 		p.Error = "Not all could be examined: " + err.Error()
 	}
 	p.Examined = p.Error == ""
@@ -78,7 +83,11 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	}
 	p.queues(r, s)
 	p.Rates = s.sectionOf(r, "The last 24 hours", s.find("rates", ""), nil)
-	s.write(w, r, http.StatusOK, "overview.html", p)
+	if statusOf(err) == http.StatusServiceUnavailable { // once is enough
+		p.Queues.lost()
+		p.Rates.lost()
+	}
+	s.write(w, r, status, "overview.html", p)
 }
 
 // mends are the ways to the acts that mend a finding, as far as the person may do them. Without one the way leads to
@@ -130,7 +139,7 @@ func pageOf(f doctor.Finding) string {
 		return "programs"
 	case "collections":
 		return "values"
-	case "settings", "schedules", "processes", "gates", "locks", "guards":
+	case "settings", "schedules", "processes", "gates", "locks", "guards", "bulk":
 		return f.Check
 	case "counters":
 		return "ids"
@@ -145,19 +154,28 @@ func (p *overviewPage) queues(r *http.Request, s *server) {
 	p.Queues.Name = "Queues"
 	t, err := s.read(r.Context(), s.find("queues", "list").Request(), nil)
 	if err != nil {
-		p.Queues.Error = err.Error()
+		p.Queues.Error, p.Queues.Lost = err.Error(), statusOf(err) == http.StatusServiceUnavailable
 	}
 	if t == nil || len(t.Blocks) == 0 || len(t.Blocks[0].Rows) == 0 {
 		return
 	}
 	all := queuesOf(t)
 	rates := s.paces.see(r.Context(), s, t, all)
+	why := map[string]string{}
+	for _, f := range p.Findings {
+		for _, queue := range f.Waits {
+			why[queue] = "waits for guard " + f.About
+		}
+	}
 	rows := make([]queueRow, min(len(all), len(t.Blocks[0].Rows)))
 	for i := range rows {
-		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue]}
+		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue], why[all[i].Queue]}
 	}
 	if oldest := slices.MaxFunc(rows, func(a, b queueRow) int { return cmp.Compare(a.oldest(), b.oldest()) }); oldest.oldest() > 0 {
 		p.Oldest = fmt.Sprintf("The oldest ready message waits in queue %s, for %s.", oldest.Queue.Queue, act.Age(time.Duration(oldest.oldest()*float64(time.Second))))
+		if state := oldest.state(); state != "" {
+			p.Oldest += fmt.Sprintf(" The queue %s.", strings.Replace(state, "paused", "is paused", 1))
+		}
 	}
 	if p.Hidden = len(rows) - mostQueues; p.Hidden > 0 { // those that matter least
 		slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.weight(), a.weight()) })
@@ -185,6 +203,7 @@ type queueRow struct {
 	acts.Queue
 	told []cell
 	pace pace
+	why  string // what a finding on something else says of it
 }
 
 func (q queueRow) oldest() float64 {
@@ -203,20 +222,24 @@ func (q queueRow) weight() int64 {
 	return n
 }
 
-func (q queueRow) cells() []cell {
-	state := ""
+// state is what keeps a queue from being consumed; "" for nothing that is known.
+func (q queueRow) state() string {
 	switch {
 	case q.Paused != nil:
-		state = "paused by " + q.Paused.By
+		return "paused by " + q.Paused.By
 	case q.WaitsFrom != nil:
-		state = fmt.Sprintf("waits from level %d on", *q.WaitsFrom)
+		return fmt.Sprintf("waits from level %d on", *q.WaitsFrom)
 	}
+	return q.why
+}
+
+func (q queueRow) cells() []cell {
 	row := slices.Clone(q.told)
 	if q.Poison > 0 {
 		row[4].Link = &act.Link{Act: "poison list", With: map[string]string{"queue": q.Queue.Queue}}
 	}
 	row = append(row[:6], append([]cell{rateCell(q.pace.in), rateCell(q.pace.out)}, row[6:]...)...)
-	return append(row, cell{Text: state})
+	return append(row, cell{Text: q.state()})
 }
 
 // rateCell is a number a second.

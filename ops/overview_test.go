@@ -17,6 +17,7 @@ import (
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -43,6 +44,23 @@ func TestFindingsLeadToActs(t *testing.T) {
 		t.Error("a viewer is offered an act")
 	}
 	x.want(t, 200, ask{role: act.Viewer, header: program}, `"acts":[{"act":"queues resume","args":["accounts"]}]`)
+}
+
+// A queue whose service is away says so in its row, and leads to the guard. No finding says that its messages wait.
+func TestAnOutageIsToldAtItsQueue(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	x.Registry.Inside().Guards[worldtest.Accounts] = "bank"
+	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "town", Version: "v1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Blobs("guards").Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true}`), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+	x.want(t, 200, ask{role: act.Viewer}, "The service of guard bank is away", "Therefore 1 message waits in queue accounts", ">waits for guard bank</span>", "The queue waits for guard bank.")
+	x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, `<dt>Guard</dt>`, `/guards/bank">bank</a>`)
 }
 
 // A store of which no program has told says what to do next.
@@ -81,6 +99,44 @@ func TestLawAPartThatFailsTakesNothingElse(t *testing.T) {
 		x.want(t, 200, ask{role: act.Viewer}, want...)
 		broken.Store("none")
 	}
+}
+
+// Law: where the store is away, a page says so once. A search that couldn't look has not found that nothing is there.
+func TestLawALostStoreIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	var away atomic.Bool
+	s := storagetest.Intercept(worldtest.OpenStore(t, ""), func(_ context.Context, op storagetest.Op, do func() error) error {
+		if away.Load() {
+			return op.Fail(storage.ErrUnavailable)
+		}
+		return do()
+	})
+	x := newSite(t, s)
+	x.want(t, 200, ask{role: act.Viewer}, "Queue audits is consumed by nobody") // the pages know the programs
+	away.Store(true)
+	x = &site{World: x.World, handler: x.handler, tokens: x.tokens, file: x.file}
+	for _, path := range []string{"find?q=accounts-17", "find?q=nope"} {
+		for _, header := range []map[string]string{nil, program} {
+			x.want(t, 503, ask{path: path, role: act.Viewer, header: header}, "store unavailable")
+		}
+	}
+	x.want(t, 200, ask{path: "find?q=accounts", role: act.Viewer}, "Not looked through, because the store didn&#39;t answer: ")
+	x.want(t, 503, ask{path: "?lag=1m", role: act.Viewer, header: program}, "store unavailable")
+	if body := x.want(t, 200, ask{path: "?lag=1m", role: act.Viewer}, "Not all could be examined", "What the store costs"); strings.Count(body, "made up by a test") != 1 {
+		t.Errorf("got the error %d times, want once:\n%s", strings.Count(body, "made up by a test"), body)
+	}
+}
+
+// Law: the first page and a search refuse a name that they don't know, as all pages do.
+func TestLawEachPageRefusesWhatItDoesntKnow(t *testing.T) {
+	t.Parallel()
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	for _, path := range []string{"?lagg=1m", "?lag=soon", "find?x=1", "find?q=accounts&x=1", "queues?x=1", "processes/o1?x=1", "do/queues/pause?x=1"} {
+		for _, header := range []map[string]string{nil, program} {
+			x.want(t, 400, ask{path: path, role: act.Operator, header: header})
+		}
+	}
+	x.want(t, 200, ask{path: "?lag=1h", role: act.Viewer}, "Queue audits is consumed by nobody")
 }
 
 // One thing that a word names is shown at once, and several are listed. Where none is, the answer says what was looked

@@ -50,6 +50,14 @@ type section struct {
 	Drawn template.HTML // a picture of it in place of what was told
 	Error string
 	Next  string // where it goes on; "" for its end
+	Lost  bool   // the error is that the store didn't answer
+}
+
+// lost leaves out that the store didn't answer, where the page has said so before.
+func (sec *section) lost() {
+	if sec.Lost {
+		sec.Error = "The store didn't answer for this either."
+	}
 }
 
 // answer answers a program.
@@ -210,7 +218,7 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case noun == "processes":
-		err = p.draw(s.reads.desk.Command, err)
+		err = p.draw(s.reads.desk.Command, login.Of(r).May(act.Operator), err)
 	case a.Verb == "list" && len(names) > places(q):
 		p.only(names[len(names)-1])
 	}
@@ -274,7 +282,7 @@ func (s *server) sectionOf(r *http.Request, title string, a *act.Act, with url.V
 	var err error
 	sec.Told, err = s.read(r.Context(), a.Request(), with)
 	if sec.Drawn = sec.Told.chart(); err != nil {
-		sec.Error = err.Error()
+		sec.Error, sec.Lost = err.Error(), statusOf(err) == http.StatusServiceUnavailable
 	}
 	if on := sec.Told.next(a, with); on != nil && a == s.mainOf(a.Noun) {
 		sec.Next = rootOf(r, s.base) + a.Noun + "?" + on.Encode()
@@ -341,19 +349,34 @@ func (v *view) only(name string) {
 	v.Told = &own
 }
 
-// draw makes the picture of an instance of a plan.
-func (p *thingPage) draw(command string, err error) error {
+// waysOf are the ways from the page of an instance. A person who may not act gets no way to the form of an act.
+func (p *thingPage) waysOf(s *process.Stream, may bool) processes.Ways {
+	to := processes.Ways{Whole: func(id string) string {
+		if isDots(id) {
+			return p.Root + "do/processes/show?" + url.Values{"id": {id}, "plan": {s.Plan}}.Encode()
+		}
+		return p.Root + "processes/" + url.PathEscape(id) + "?plan=" + url.QueryEscape(s.Plan)
+	}}
+	if may {
+		to.Form = func(verb, id, step string) string {
+			with := url.Values{"id": {id}, "plan": {s.Plan}}
+			if step != "" {
+				with.Set("step", step)
+			}
+			return p.Root + "do/processes/" + verb + "?" + with.Encode()
+		}
+	}
+	return to
+}
+
+// draw makes the picture of an instance of a plan. may says that the person may act on it.
+func (p *thingPage) draw(command string, may bool, err error) error {
 	if p.Told == nil || err != nil {
 		return err
 	}
 	for _, x := range p.Told.Objects {
 		if stream, ok := x.(*process.Stream); ok {
-			if p.Drawn, p.Steps, err = processes.HTML(stream, p.At, command, func(id string) string {
-				if isDots(id) {
-					return p.Root + "do/processes/show?" + url.Values{"id": {id}, "plan": {stream.Plan}}.Encode()
-				}
-				return p.Root + "processes/" + url.PathEscape(id) + "?plan=" + url.QueryEscape(stream.Plan)
-			}); err != nil {
+			if p.Drawn, p.Steps, err = processes.HTML(stream, p.At, command, p.waysOf(stream, may)); err != nil {
 				return err
 			}
 			p.Told = nil

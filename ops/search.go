@@ -10,12 +10,12 @@ import (
 func (s *server) search(w http.ResponseWriter, r *http.Request) {
 	word := r.URL.Query().Get("q")
 	p := listPage{view: s.view(r, "Find", "find")}
-	if p.Sought = word; word == "" && !wantsJSON(r) {
+	q := s.find("find", "").Request()
+	if p.Sought = word; word == "" && !wantsJSON(r) && fill(s.find("find", "").Request(), r.URL.Query()) == nil {
 		p.Error = "Type an ID, a key or a name."
 		s.write(w, r, http.StatusOK, "list.html", p)
 		return
 	}
-	q := s.find("find", "").Request()
 	t, err := s.read(r.Context(), q, r.URL.Query())
 	if wantsJSON(r) {
 		s.answer(w, t, err)

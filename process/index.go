@@ -25,10 +25,11 @@ type Entry struct {
 	Due     time.Time         `json:"due,omitzero"`    // its alarm
 	Created time.Time         `json:"created"`
 	Ended   time.Time         `json:"ended,omitzero"`
-	Error   string            `json:"error,omitempty"` // why it failed, or is stuck
-	Step    string            `json:"step,omitempty"`  // that is stuck, or whose undo is; see [Line.ID]
-	Name    string            `json:"name,omitempty"`  // of that step
-	Since   time.Time         `json:"since,omitzero"`  // it is stuck, about
+	Error   string            `json:"error,omitempty"`  // why it failed, or is stuck
+	Step    string            `json:"step,omitempty"`   // that is stuck, or whose undo is; see [Line.ID]
+	Name    string            `json:"name,omitempty"`   // of that step
+	Since   time.Time         `json:"since,omitzero"`   // it is stuck, about
+	Unknown bool              `json:"unknown,omitzero"` // it is stuck because nobody knows what an attempt of the step has done
 	Tags    map[string]string `json:"tags,omitempty"`
 	Seq     uint64            `json:"seq"`
 }

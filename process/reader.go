@@ -243,7 +243,7 @@ func (l *Looker) line(id string, ev *flow.Event, step flow.Step) Line {
 	x := Line{
 		Name: ev.Name, Status: ev.Status, Verb: string(step.Verb), Topic: topic(l.plan, step), Msg: ev.Msg, Created: ev.Created, Began: ev.Began, Timestamp: ev.Ended,
 		Timeout: ev.Timeout, Due: ev.Due, Ref: l.plan + "/" + id, Run: ev.Run, Attempt: ev.Attempt, Failures: ev.Failures, Worker: ev.Worker, Failed: ev.Failed,
-		Twice: len(ev.Twice), Late: ev.Late, Canceling: ev.Ending != "",
+		Twice: len(ev.Twice), Late: ev.Late, Canceling: ev.Ending != "", Unknown: ev.Doubted(),
 	}
 	switch path, run := ev.Origin(); step.Verb {
 	case flow.Do:

@@ -21,6 +21,7 @@ func (k *keeper) showStuck(ctx context.Context, x *Entry, d flow.Instance) error
 			if ev.Began.After(ev.Created) {
 				x.Since = ev.Began
 			}
+			x.Unknown = ev.Doubted()
 			x.fill(ev)
 			if inner := strings.TrimPrefix(id, x.ID+"/"); inner != id {
 				x.Step = inner + "/" + x.Step

@@ -26,7 +26,8 @@ type Registry struct {
 	Turns         *QueueTurns
 	Compensations *Compensations
 	Hooks         *Hooks
-	Optional      map[string]int // from which level a queue waits, see handlers.Optional
+	Optional      map[string]int    // from which level a queue waits, see handlers.Optional
+	Guards        map[string]string // by queue, the guard that the queue's worker waits for; package host notes it
 	Faults        *Faults
 
 	// Wrap puts the middleware around the innermost function of a handler, once for each handler. It is set before
@@ -56,7 +57,7 @@ func New(channels *channel.Channels, logger *slog.Logger, timeout time.Duration)
 		Handlers:      &Table{codec: codec, queues: map[string]map[wire.Kind]*Handler{}},
 		Turns:         &QueueTurns{channels: channels, all: map[string]*turns{}},
 		Compensations: &Compensations{codec: codec, all: map[poisonedAt]compensation{}},
-		Hooks:         new(Hooks), Optional: map[string]int{}, Faults: new(Faults),
+		Hooks:         new(Hooks), Optional: map[string]int{}, Guards: map[string]string{}, Faults: new(Faults),
 		folders: map[string]*folder{}, judged: map[reflect.Type]bool{}, kept: map[reflect.Type]any{},
 	}
 }

@@ -33,25 +33,33 @@ type stepRow struct {
 	Remarks                       []string
 }
 
-// stuckRow is a step that is stuck, with what an operator may do about it.
+// stuckRow is a step that is stuck, with what is known of it, and what an operator may do about it.
 type stuckRow struct {
 	StuckStep
-	Commands []string
+	About    string // what is known of an attempt whose outcome is unknown
+	Commands []wayOn
 }
 
+// wayOn is a command to copy, with what it says and the way to its form.
+type wayOn struct{ Command, Means, Form string }
+
 // stuckRows are the steps that are stuck, with commands to copy. Of many it has the first.
-func stuckRows(s *process.Stream, command string) (all []stuckRow) {
+func stuckRows(s *process.Stream, command string, to Ways) (all []stuckRow) {
 	const most = 20
 	whole, _, _ := strings.Cut(s.ID, "/")
 	for _, x := range Stuck(s) {
 		if len(all) == most {
 			break
 		}
-		row := stuckRow{StuckStep: x}
-		for _, verb := range []string{"retry", "skip"} {
-			row.Commands = append(row.Commands, fmt.Sprintf("%s processes %s %s %s --plan %s", command, verb, act.ShellWord(s.ID), act.ShellWord(x.ID), s.Plan))
+		row := stuckRow{StuckStep: x, About: x.Known(clock)}
+		for _, w := range x.Ways() {
+			line := fmt.Sprintf("%s processes %s %s %s --plan %s", command, w.Verb, act.ShellWord(s.ID), act.ShellWord(x.ID), s.Plan)
+			row.Commands = append(row.Commands, wayOn{line, w.Means, to.form(w.Verb, s.ID, x.ID)})
 		}
-		row.Commands = append(row.Commands, fmt.Sprintf("%s processes cancel %s --plan %s", command, act.ShellWord(whole), s.Plan))
+		if x.Doubt == nil {
+			line := fmt.Sprintf("%s processes cancel %s --plan %s", command, act.ShellWord(whole), s.Plan)
+			row.Commands = append(row.Commands, wayOn{line, "cancel the instance", to.form("cancel", whole, "")})
+		}
 		all = append(all, row)
 	}
 	return all
@@ -63,16 +71,16 @@ type bar struct{ X, Width, Class, Title string }
 // mostDepth is how deep steps are indented.
 const mostDepth = 9
 
-func newDetail(s *process.Stream, now time.Time, command string, whole func(id string) string) detail {
+func newDetail(s *process.Stream, now time.Time, command string, to Ways) detail {
 	t := s.Timeline(now)
 	about := About(s, now, clock)
 	about[0] = strings.ToUpper(about[0][:1]) + about[0][1:]
 	d := detail{
 		Plan: s.Plan, ID: s.ID, Status: string(s.Status), Class: class(s.Status), About: about, Msg: s.Msg, Tags: Tags(s.Tags),
-		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command),
+		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command, to),
 	}
 	if id, _, part := strings.Cut(s.ID, "/"); part {
-		d.Whole = whole(id)
+		d.Whole = to.Whole(id)
 	}
 	for i := range s.Lines {
 		if i == 0 { // the instance is the page

@@ -263,20 +263,19 @@ func (d *drawing) foot() (all []string) {
 	}
 	id := act.ShellWord(d.ID)
 	for _, x := range Stuck(d.Stream) {
-		say("Step %s is stuck. %s processes retry %s %s tries it again; %s.", x, d.command, id, x.ID, waysOn(x))
+		if x.Doubt == nil {
+			say("Step %s is stuck. %s processes retry %s %s tries it again; skip, rerun and cancel give it up.", x, d.command, id, x.ID)
+			continue
+		}
+		say("Step %s is stuck. %s", x, x.Known(act.Clock))
+		for _, w := range x.Ways() {
+			say("- %s processes %s %s %s: %s.", d.command, w.Verb, id, x.ID, w.Means)
+		}
 	}
 	if len(all) > 0 {
 		all = append([]string{""}, all...)
 	}
 	return all
-}
-
-// waysOn says what else can be done about a step that is stuck.
-func waysOn(x StuckStep) string {
-	if strings.Contains(x.Why, "outcome unknown") {
-		return "skip says that it was done, and fail that it was not"
-	}
-	return "skip, rerun and cancel give it up"
 }
 
 // wrapped breaks a text at blanks, and indents its lines.

@@ -17,7 +17,8 @@ func TestDraw(t *testing.T) {
 	s := &process.Stream{ID: "a b", Plan: "trip", Status: process.Stuck, Version: 2, Lines: []process.Line{
 		{ID: "00", Name: "trip", Verb: "plan", Status: process.Stuck},
 		{ID: "01", Name: "bo!ok", Depth: 1, Status: process.Completed},
-		{ID: "02", Name: "think", Depth: 1, Status: process.Stuck, Msg: "outcome unknown", Items: 3, Left: 1},
+		{ID: "02", Name: "think", Depth: 1, Status: process.Stuck, Msg: "outcome unknown", Items: 3, Left: 1, Unknown: true},
+		{ID: "03", Name: "act", Depth: 1, Status: process.Stuck},
 	}}
 	got := processes.Draw(s, time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), "trips", 36, func(s string) string { return strings.ReplaceAll(s, "!", "<bang>") })
 	want := strings.Split(`trip a b: stuck, version 2
@@ -27,11 +28,28 @@ ID  STEP        STATUS     TOOK
 02  think       stuck
       1 of 3 items left
       outcome unknown
+03  act         stuck
 
-Step 02 think is stuck. trips
-processes retry 'a b' 02 tries it
-again; skip says that it was done,
-and fail that it was not.`, "\n")
+Step 02 think is stuck. Nobody knows
+whether the effect of the attempts
+of some items has happened. Look in
+what the step calls, before you say
+more:
+- trips processes skip 'a b' 02: the
+effect has happened: the step counts
+as done.
+- trips processes fail 'a b' 02: the
+effect has not happened: the step
+fails, and what was done before is
+undone.
+- trips processes retry 'a b' 02:
+the effect has not happened, or
+happens once under one key: the step
+is done again with the same key.
+Step 03 act is stuck. trips
+processes retry 'a b' 03 tries it
+again; skip, rerun and cancel give
+it up.`, "\n")
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

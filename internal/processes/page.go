@@ -17,11 +17,23 @@ var showPage = template.Must(template.ParseFS(files, "templates/show.html"))
 // mostRows bounds the steps of a page.
 const mostRows = 1000
 
+// Ways are the ways from a page to others.
+type Ways struct {
+	Whole func(id string) string             // to the instance that a part belongs to
+	Form  func(verb, id, step string) string // to the form of an act; "" where the person may not do the act. nil: there is none
+}
+
+func (w Ways) form(verb, id, step string) string {
+	if w.Form == nil {
+		return ""
+	}
+	return w.Form(verb, id, step)
+}
+
 // HTML is an instance as two parts of a page: head says which one it is and how it stands, and steps are its steps as a
-// tree with a timeline. The styles are those of [Style]. whole is the way to the instance that a part belongs to, given
-// its ID.
-func HTML(s *process.Stream, now time.Time, command string, whole func(id string) string) (head, steps template.HTML, err error) {
-	about := newDetail(s, now, command, whole)
+// tree with a timeline. The styles are those of [Style].
+func HTML(s *process.Stream, now time.Time, command string, to Ways) (head, steps template.HTML, err error) {
+	about := newDetail(s, now, command, to)
 	for name, part := range map[string]*template.HTML{"head": &head, "steps": &steps} {
 		var b bytes.Buffer
 		if err := showPage.ExecuteTemplate(&b, name, about); err != nil {

@@ -88,7 +88,7 @@ func (s *site) get(id string) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	head, steps, err := processes.HTML(stream, time.Now(), "trips", func(id string) string { return "?whole=" + id })
+	head, steps, err := processes.HTML(stream, time.Now(), "trips", processes.Ways{Whole: func(id string) string { return "?whole=" + id }})
 	if err != nil {
 		s.Fatal(err)
 	}

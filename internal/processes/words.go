@@ -170,22 +170,75 @@ func Critical(t *process.Timeline) string {
 }
 
 // A StuckStep is a step that is stuck, or whose undo is.
-type StuckStep struct{ ID, Name, Why string }
+type StuckStep struct {
+	ID, Name, Why string
+
+	Doubt *process.Line // the step, if nobody knows what its last attempt has done; nil: that is known
+}
+
+// A Way is an act on a step that is stuck, and what somebody says by the act.
+type Way struct{ Verb, Means string }
+
+// Ways are the acts on a step that is stuck, the first choice first. Where nobody knows whether an effect has happened,
+// an act says whether it has.
+func (x StuckStep) Ways() []Way {
+	if x.Doubt != nil {
+		return []Way{
+			{"skip", "the effect has happened: the step counts as done"},
+			{"fail", "the effect has not happened: the step fails, and what was done before is undone"},
+			{"retry", "the effect has not happened, or happens once under one key: the step is done again with the same key"},
+		}
+	}
+	return []Way{{"retry", "try it again"}, {"skip", "let it count as done"}}
+}
+
+// Known is what is known of an attempt of which nobody knows what it has done. It is "" for a step of which that is
+// known. clock tells a time.
+func (x StuckStep) Known(clock func(time.Time) string) string {
+	s := x.Doubt
+	if s == nil {
+		return ""
+	}
+	what := fmt.Sprintf("attempt %d", s.Attempt)
+	if s.Items > 0 {
+		what = "the attempts of some items"
+	}
+	text := fmt.Sprintf("Nobody knows whether the effect of %s has happened.", what)
+	if n := len(s.Failures); n > 0 {
+		f := s.Failures[n-1]
+		switch {
+		case f.Began.IsZero():
+			text += fmt.Sprintf(" It broke off at %s.", clock(f.At))
+		default:
+			text += fmt.Sprintf(" It began at %s, and broke off %s later.", clock(f.Began), Took(f.At.Sub(f.Began)))
+		}
+	}
+	if s.Tracking != "" && s.Items == 0 {
+		text += fmt.Sprintf(" Its key is %s.", s.Tracking)
+	}
+	return text + " Look in what the step calls, before you say more:"
+}
 
 // String names the step.
 func (x StuckStep) String() string { return strings.TrimSpace(x.ID + " " + x.Name) }
 
 // Stuck are the steps that are stuck, or whose undo is.
 func Stuck(s *process.Stream) (all []StuckStep) {
-	for _, x := range s.Lines {
+	for i := range s.Lines {
+		x := &s.Lines[i]
 		stuck, why := x.Status == process.Stuck && x.Verb != "plan" && x.Verb != "part", x.Msg
+		doubt := stuck && x.Unknown
 		for _, u := range x.Undos {
 			if u.Status == process.Stuck {
-				stuck, why = true, "its undo: "+cmp.Or(u.Msg, "no answer in time")
+				stuck, doubt, why = true, false, "its undo: "+cmp.Or(u.Msg, "no answer in time")
 			}
 		}
 		if stuck {
-			all = append(all, StuckStep{x.ID, x.Name, why})
+			step := StuckStep{ID: x.ID, Name: x.Name, Why: why}
+			if doubt {
+				step.Doubt = x
+			}
+			all = append(all, step)
 		}
 	}
 	return all

@@ -33,7 +33,7 @@ func TestStuckSteps(t *testing.T) {
 		{ID: "03", Name: "think", Status: process.Stuck, Msg: "panic: no idea"},
 		{ID: "04", Name: "rest", Status: process.InProcess},
 	}}
-	want := []processes.StuckStep{{"01", "book", "its undo: refused: closed"}, {"02", "pay", "its undo: no answer in time"}, {"03", "think", "panic: no idea"}}
+	want := []processes.StuckStep{{ID: "01", Name: "book", Why: "its undo: refused: closed"}, {ID: "02", Name: "pay", Why: "its undo: no answer in time"}, {ID: "03", Name: "think", Why: "panic: no idea"}}
 	if got := processes.Stuck(s); !slices.Equal(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

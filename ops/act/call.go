@@ -3,9 +3,11 @@ package act
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/millrace-go/millrace/ops/internal/faults"
 	"github.com/millrace-go/millrace/ops/internal/reveal"
 )
 
@@ -91,12 +93,16 @@ func (c *Call) Content(raw []byte, schema reveal.Schema) json.RawMessage {
 // Revealed reports that content may be told.
 func (c *Call) Revealed() bool { return c.revealed }
 
-// Fault is the text of an error of a user's code as the request may see it.
-func (c *Call) Fault(text string) string {
+// Fault is the text of an error as the request may see it: whole, or the framework's own words and the shape of the
+// program's text. shown are names that are told beside the text.
+func (c *Call) Fault(text string, shown ...string) string {
 	if c.revealed {
 		return text
 	}
-	return c.marks.Text(text)
+	own, rest := faults.Split(text, func(name string) bool {
+		return slices.Contains(shown, name) || c.Known != nil && c.Known.Names(name)
+	})
+	return own + c.marks.Text(rest)
 }
 
 // GoesOn says that the act goes on after its run, perhaps in another process. The process that ends the act then writes

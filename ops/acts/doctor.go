@@ -20,7 +20,7 @@ func doctorActs() []*act.Act {
 			"beside newer ones, a log of SQLite that can't shrink, and a process that keeps others from writing to it. It changes nothing. Its exit " +
 			"code is 4 if something is wrong, and 3 if it knows no queue. A NOTE alone is not wrong.",
 	}, func(in *doctorInput) []act.Field {
-		in.lag = 5 * time.Minute
+		in.lag = doctor.Lag
 		return []act.Field{act.Duration(&in.lag, "lag", "the `TIME` that messages may wait", 1, act.MaxAhead)}
 	}, tellFindings)}
 }

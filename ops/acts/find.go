@@ -79,6 +79,7 @@ type finder struct {
 	found  []Found
 	looked []string
 	faults []string
+	lost   []error // of places that the store didn't answer for
 }
 
 // add tells of a thing.
@@ -108,7 +109,11 @@ func findWord(ctx context.Context, c *act.Call, in *findInput) error {
 			err := h.look(hunting)
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			if f.looked = append(f.looked, h.where); err != nil {
+			f.looked = append(f.looked, h.where)
+			switch {
+			case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled), errors.Is(err, context.DeadlineExceeded):
+				f.lost = append(f.lost, fmt.Errorf("%s: %w", h.where, err))
+			case err != nil:
 				f.faults = append(f.faults, h.where+": "+err.Error())
 			}
 			return ctx.Err()
@@ -336,6 +341,13 @@ func (f *finder) tell(word string) error {
 	}
 	if n := len(f.faults) - act.MostFaults; n > 0 {
 		f.c.Note("And %d more were not looked through.", n)
+	}
+	switch {
+	case len(f.lost) == 0:
+	case len(f.found) == 0: // it may be where nobody could look
+		return fmt.Errorf("the store didn't answer in %d of %s, so nobody knows whether anything is called %s: %w", len(f.lost), act.Count(len(f.looked), "place"), storage.Quote(word), f.lost[0])
+	default:
+		f.c.Note("Not looked through, because the store didn't answer: %s. The first: %v", act.Count(len(f.lost), "place"), f.lost[0])
 	}
 	if len(f.found) == 0 {
 		slices.Sort(f.looked)

@@ -54,7 +54,7 @@ func guardNames(ctx context.Context, d *act.Desk) []string {
 
 // newGuard tells of a guard. Why a service is away is an error of the program's code.
 func newGuard(c *act.Call, s guard.Status) Guard {
-	line := Guard{Name: s.Name, State: guardClosed, Since: act.Maybe(s.Since), Why: c.Fault(s.Why)}
+	line := Guard{Name: s.Name, State: guardClosed, Since: act.Maybe(s.Since), Why: c.Fault(s.Why, s.Name)}
 	switch {
 	case s.Damaged:
 		line.State, line.Why = act.Corrupt, s.Why

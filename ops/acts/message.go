@@ -413,7 +413,7 @@ func (f *flow) tell(m MessageShown) error {
 	}
 	parts := []act.Part{
 		{Name: "Queue", Value: act.Link{Text: m.Queue, Act: "queues show", With: map[string]string{"queue": m.Queue}}}, {Name: "ID", Value: m.ID}, {Name: "Kind", Value: string(m.Kind)},
-		{Name: "State", Value: f.state(m)}, {Name: "Applied", Value: has}, {Name: "Reason", Value: f.reason}, {Name: "Error", Value: f.c.Fault(f.e.LastError)},
+		{Name: "State", Value: f.state(m)}, {Name: "Applied", Value: has}, {Name: "Reason", Value: f.reason}, {Name: "Error", Value: f.c.Fault(f.e.LastError, string(f.e.Kind))},
 		{Name: "Subject", Value: f.e.Subject}, {Name: "Tenant", Value: f.e.Tenant}, {Name: "Attempts", Value: f.e.Attempts}, {Name: "Handed back", Value: f.e.HandBacks},
 		{Name: "Deliveries", Value: m.Deliveries}, {Name: "Lost", Value: m.Lost},
 	}

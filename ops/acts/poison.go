@@ -186,7 +186,7 @@ func showPoison(ctx context.Context, c *act.Call, in *selection) error {
 
 // newPoisonedMessage also loads a body that lies beside its message, and says so if that is gone.
 func newPoisonedMessage(ctx context.Context, c *act.Call, m poison.Entry) (PoisonedMessage, error) {
-	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error), Emitted: m.Emitted, Uncompensated: c.Fault(m.Uncompensated)}
+	s := PoisonedMessage{Poisoned: newPoisoned(poisoned.Of(m)), Error: c.Fault(m.Error, m.Queue, string(m.Kind)), Emitted: m.Emitted, Uncompensated: c.Fault(m.Uncompensated)}
 	var err error
 	s.Message, s.Raw, s.Lost, err = veiled(ctx, c, m.Queue, m.Body)
 	return s, err
@@ -213,7 +213,7 @@ func veiled(ctx context.Context, c *act.Call, queue string, body []byte) (messag
 			e.DataRef = ""
 		}
 	}
-	e.LastError = c.Fault(e.LastError)
+	e.LastError = c.Fault(e.LastError, queue, string(e.Kind))
 	if e.DataRef == "" {
 		e.Data = c.Content(e.Data, c.Known.Bodies(e.Kind))
 	}

@@ -3,6 +3,7 @@ package acts
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,14 +27,19 @@ func retryInstances(ctx context.Context, c *act.Call, in *instanceInput) error {
 		if err != nil {
 			return nil, err
 		}
+		var doubts []error
 		for _, x := range processes.Stuck(s) {
+			if x.Doubt != nil {
+				doubts = append(doubts, fmt.Errorf("nobody knows what step %s has done: look, and say so by skip or fail, or retry it by its ID", x))
+				continue
+			}
 			asked, err := o.Retry(ctx, id, x.ID)
 			if err != nil {
 				return all, err
 			}
 			all = append(all, asked)
 		}
-		return all, nil
+		return all, errors.Join(doubts...)
 	})
 }
 

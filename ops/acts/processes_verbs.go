@@ -35,7 +35,7 @@ func processActs() []*act.Act {
 		act.New(act.Act{Noun: "processes", Verb: "retry", Role: act.Operator, Why: act.May, Sure: act.May, About: "try a stuck step of an instance again, or those of many instances",
 			More: "STEP is the step's ID as show prints it, or its name. Without it, it is the only one that is stuck. The agent gets the same key. " +
 				"Without an ID, --stuck, --since, --waits, --tag and --prefix select instances, of which all steps that are stuck are tried. --since " +
-				"is when they got stuck." + taken,
+				"is when they got stuck. A step whose outcome is unknown is tried again only by its instance's ID." + taken,
 		}, func(in *instanceInput) []act.Field { return in.fieldsOfMany(0) }, retryInstances),
 		act.New(act.Act{Noun: "processes", Verb: "skip", Role: act.Operator, Why: act.May, About: "let a stuck step of an instance count as done",
 			More: "STEP is as for retry. If it is the step's undo that is stuck, that counts as undone." + taken,

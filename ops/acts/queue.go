@@ -31,6 +31,8 @@ type QueueShown struct {
 	Lanes   []Lane         `json:"lanes"`   // into which it is divided
 	Tenants []Tenant       `json:"tenants"` // of the first messages that wait, the most frequent first
 	More    bool           `json:"more"`    // its poison queue has more messages than were counted
+
+	Guard string `json:"guard,omitempty"` // the queue waits while the service of this guard is away
 }
 
 // A Lane is a part of a queue.
@@ -70,7 +72,7 @@ func showQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 	if err != nil {
 		return err
 	}
-	line := QueueShown{Queue: newQueue(c.Desk, in.queue, st, poisoned), More: more, Kinds: kindsOf(c.Desk, in.queue), Lanes: []Lane{}, Tenants: []Tenant{}}
+	line := QueueShown{Queue: newQueue(c.Desk, in.queue, st, poisoned), More: more, Kinds: kindsOf(c.Desk, in.queue), Lanes: []Lane{}, Tenants: []Tenant{}, Guard: c.Known.Guard(in.queue)}
 	reports, err := catalog.ReadReports(ctx, c.Store)
 	if err != nil {
 		c.Note("What the workers publish can't be read, so rates are unknown: %v", err)
@@ -177,6 +179,9 @@ func (q *QueueShown) tell(c *act.Call) error {
 	}
 	if q.WaitsFrom != nil {
 		parts = append(parts, act.Part{Name: "Waits", Value: look.LevelText(*q.WaitsFrom)})
+	}
+	if q.Guard != "" {
+		parts = append(parts, act.Part{Name: "Guard", Value: act.Link{Text: q.Guard, Act: "guards list", With: map[string]string{"prefix": q.Guard}}})
 	}
 	if err := c.Thing(q, parts, ""); err != nil || len(q.Lanes) == 0 {
 		return err

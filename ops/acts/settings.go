@@ -186,7 +186,7 @@ func showSettings(ctx context.Context, c *act.Call, in *settingsInput) error {
 	shown := line.Values
 	if shown == nil {
 		shown = line.Set
-		text += " No program runs that version, so these are the values that somebody has set; for others the programs' defaults hold."
+		text += " Shown is what somebody has set, because no program that runs has told of its values in this version. Each other value is the program's own default."
 	}
 	if len(line.Waiting) > 0 {
 		text += fmt.Sprintf(" %s: the change waits for a restart, and what is shown is what the programs run until then.", strings.Join(line.Waiting, ", "))

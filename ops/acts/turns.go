@@ -68,7 +68,7 @@ func listTurns(ctx context.Context, c *act.Call, in *turnInput) error {
 		None: "No key is held, is halted or waits.", Head: []string{"KEY", "STATE", "WHY", "FENCE", "SKIPPED"},
 		Name: func(x keylock.Info) string { return x.Key },
 		Row: func(x keylock.Info) (any, []any) {
-			word, why := look.TurnState(x, c.Fault)
+			word, why := look.TurnState(x, func(text string) string { return c.Fault(text) })
 			if h := x.State.Halted; h != nil {
 				halted := *h
 				halted.Why = c.Fault(h.Why)
@@ -135,7 +135,7 @@ func releaseTurn(ctx context.Context, c *act.Call, in *turnInput) error {
 		return err
 	}
 	line := TurnReleased{Queue: in.queue, Key: in.key, Result: "released"}
-	_, why := look.TurnState(before, c.Fault)
+	_, why := look.TurnState(before, func(text string) string { return c.Fault(text) })
 	switch {
 	case !goesOn:
 		line.Result = unchanged

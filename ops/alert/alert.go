@@ -66,7 +66,6 @@ type Config struct {
 	Hook    Hook                  // tells people
 	Command string                // by which people operate the program; defaults to millrace
 	File    string                // of a store in a file; may be empty
-	Lag     time.Duration         // how long messages may wait; defaults to 5 minutes
 	Logger  *slog.Logger          // gets what could not be looked at or told. Defaults to none
 	Metrics prometheus.Registerer // takes the metrics of package leader. Defaults to none
 }
@@ -76,9 +75,6 @@ func (c Config) withDefaults() (Config, error) {
 	faults := []error{storecall.CheckStore(c.Store), storage.CheckKey(c.Name)}
 	if c.Hook == nil {
 		faults = append(faults, fmt.Errorf("%w: Hook is nil", storage.ErrInvalid))
-	}
-	if c.Lag == 0 {
-		c.Lag = 5 * time.Minute
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -82,7 +82,7 @@ func (r *rounds) try(ctx context.Context) error {
 	if r.looked%lanesEach != 0 {
 		without = append(without, "lanes")
 	}
-	x := doctor.Look(ctx, r.desk, r.cfg.Lag, without...)
+	x := doctor.Look(ctx, r.desk, doctor.Lag, without...)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -42,6 +42,8 @@ type Queue struct {
 
 	Lanes      int  `json:"lanes,omitempty"`      // by tenant; 0: it has none
 	Priorities bool `json:"priorities,omitempty"` // it has lanes by priority
+
+	Guard string `json:"guard,omitempty"` // the queue waits while the service of this guard is away
 }
 
 // A Left is a queue that no route of the program leads to any more, as a later build of the same version has said.

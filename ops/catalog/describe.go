@@ -30,7 +30,7 @@ func Describe(r *handlers.Registry, p Program) Description {
 	for _, name := range r.Channels().Routes().Queues() {
 		place[name] = len(d.Queues)
 		x := lanes[name]
-		d.Queues = append(d.Queues, Queue{Name: name, Lanes: x.Lanes, Priorities: x.Priorities, Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
+		d.Queues = append(d.Queues, Queue{Name: name, Lanes: x.Lanes, Priorities: x.Priorities, Guard: r.Inside().Guards[name], Kinds: r.Channels().Routes().Kinds(name), Handlers: []Handler{}})
 	}
 	for _, h := range r.Inside().Handlers.About() {
 		q := &d.Queues[place[h.Queue]] // a handler has a route

@@ -3,7 +3,7 @@
 // act:
 //
 //	desk, err := act.Open(ctx, store, act.Program{})
-//	findings, err := doctor.Examine(ctx, desk, 5*time.Minute)
+//	findings, err := doctor.Examine(ctx, desk, doctor.Lag)
 //	for _, f := range findings {
 //		if f.Severity == doctor.Wrong {
 //			alert(f.Check, f.Text, f.Fix)
@@ -30,8 +30,11 @@
 //     error of [Examine]. [Look] goes on with what can be read, and tells which findings it would have seen.
 //   - A finding has a key ([Finding.Key]), which stays while its numbers and ages change. No two findings of an
 //     examination have the same key.
-//   - Messages that wait for long in a queue are one finding. If a pause or a level tells why, the finding is about the
-//     pause or the level.
+//   - Messages that wait for long in a queue are one finding. If a pause, a level or the open guard of the queue tells
+//     why, the finding is about the pause, the level or the guard.
+//   - A poison queue is a finding. If its latest messages are all of kinds that nobody handles, the findings are about
+//     these kinds.
+//   - A step whose effect may have happened is a finding of its own. No act of a finding does such a step again.
 //   - No finding shows the content of a message, nor the key of a turn: both may be personal.
 //
 // # Files
@@ -40,6 +43,7 @@
 //	look.go         an examination: what was found, and what could be looked at
 //	mend.go         a finding's fix, with its acts
 //	programs.go     what programs have published: kinds without handlers, clocks, old versions
+//	unhandled.go    kinds without handlers whose messages are in poison queues
 //	collections.go  names that stand for different things
 //	queues.go       consumers, lag and poison; lanes.go has lanes that nobody looks into
 //	held.go         queues that a pause or a level holds

@@ -12,8 +12,8 @@ import (
 // A Finding is something that doctor has found.
 type Finding struct {
 	Severity string `json:"severity"`
-	// Check is collections, consumers, kinds, lag, lanes, levels, poison, queues, clocks, versions, log, writers, catalog,
-	// schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns or listeners.
+	// Check is bulk, collections, consumers, kinds, lag, lanes, levels, poison, queues, clocks, versions, log, writers,
+	// catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns or listeners.
 	Check   string `json:"check"`
 	Queue   string `json:"queue,omitempty"`
 	Program string `json:"program,omitempty"`
@@ -22,6 +22,7 @@ type Finding struct {
 
 	Acts  []act.Hint `json:"acts,omitempty"`  // that help, as Fix has them
 	About string     `json:"about,omitempty"` // names what else than the queue and the program the finding is about
+	Waits []string   `json:"waits,omitempty"` // the queues whose messages wait because of it, where it is no finding on one queue
 }
 
 // Key names what a finding is about: the check with the queue, the program and the thing. Numbers, ages and the
@@ -35,6 +36,9 @@ const (
 	Wrong = "wrong" // somebody should do something
 	Note  = "note"  // good to know
 )
+
+// Lag is how long messages may wait, where nobody says anything else.
+const Lag = 5 * time.Minute
 
 // Examine finds what is wrong, the worst first. lag is how long messages may wait. Beside the findings, an error says
 // what couldn't be looked at.

@@ -62,6 +62,7 @@ func TestDoctorFinds(t *testing.T) {
 		own    []catalog.Description // of this binary's program
 		stats  storage.Stats
 		poison int64
+		seen   sample // of the poison queue
 		want   string // CHECK: part of the text; part of the fix; empty for none
 	}{
 		{name: "healthy", known: []catalog.Description{healthy}},
@@ -82,7 +83,7 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "a queue that was renamed long ago", stats: storage.Stats{Delayed: 1}, known: []catalog.Description{lastSeen(described("shop", "v0", 9*day, "a", "a"), 5*day), {Program: catalog.Program{Name: "shop", Version: "v2"}, Last: time.Now(), Stored: time.Now()}},
 			want: "consumers: 1 message in orders, which nothing routes to (shop v0 did, seen last 5d ago); Was the queue renamed?"},
 		{name: "a queue that is renamed back", known: []catalog.Description{described("shop", "v1", time.Hour, "a", "a"), {Program: catalog.Program{Name: "shop", Version: "v2"}, First: time.Now().Add(-9 * day), Last: time.Now(), Stored: time.Now()}}, stats: storage.Stats{Ready: 2}},
-		{name: "no handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, want: "kinds: c comes to queue orders, and its consumers have no handler for it: shop v1; handed back for an hour"},
+		{name: "no handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, want: "kinds: c comes to queue orders, and its consumers have no handler for it: shop v1; handed back for an hour (worker.Config.UnknownFor)"},
 		{name: "lag", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, Oldest: 6 * time.Minute}, want: "lag: the oldest of 3 ready messages was sent 6m0s ago; Nothing of it is being handled: does a worker run? millrace top shows"},
 		{name: "lag of a worker that runs", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, InFlight: 2, Oldest: 6 * time.Minute}, want: "lag: 3 ready messages; or start more workers"},
 		{name: "lag where nobody knows what is in flight", known: []catalog.Description{healthy}, stats: storage.Stats{Ready: 3, InFlight: -1, Oldest: 6 * time.Minute}, want: "lag: 3 ready messages; Does a worker run? millrace top shows"},
@@ -92,7 +93,7 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "nothing is sent yet", own: []catalog.Description{web}, want: "catalog: poison queues, queues with messages and the queues of this binary; catalog.Keep"},
 		{name: "a web of the same version", own: []catalog.Description{web}, known: []catalog.Description{healthy}},
 		{name: "a web of a newer version", own: []catalog.Description{described("shop", "", 0, "a b c", "a b c")}, known: []catalog.Description{healthy},
-			want: "kinds: c comes to queue orders by the routes of this binary, and its consumers have no handler for it: shop v1; handed back for an hour"},
+			want: "kinds: c comes to queue orders by the routes of this binary, and its consumers have no handler for it: shop v1; handed back for an hour (worker.Config.UnknownFor)"},
 		{name: "a collection of two types in an update", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("shop", "v2", time.Minute, "a b", "a b"), "orders", "", "2")}},
 		{name: "a collection of two programs", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "1")}},
 		{name: "a collection of an older framework", known: []catalog.Description{keeping(healthy, "orders", "", ""), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "plan", "")}},
@@ -105,6 +106,11 @@ func TestDoctorFinds(t *testing.T) {
 		{name: "a collection of two types", known: []catalog.Description{keeping(healthy, "orders", "", "1"), keeping(described("mail", "v7", day, "a b", "a b"), "orders", "", "2")},
 			want: "collections: the types of the values in collection orders differ: mail v7, shop v1; share its type"},
 		{name: "poison", known: []catalog.Description{healthy}, poison: 1, want: "poison: the poison queue of orders holds 1 message; millrace poison list --queue orders"},
+		{name: "poison of a kind without a handler", known: []catalog.Description{healthy}, poison: 3, seen: sample{kinds: map[channel.Kind]int{"c": 3}},
+			want: "kinds: no program handles c in queue orders, which is served by shop v1: 3 messages of it are in its poison queue; and then send them back: millrace poison retry --kind c --queue orders --reason 'unknown kind'"},
+		{name: "much poison of a kind without a handler", known: []catalog.Description{described("web", "v1", day, "a b c", ""), healthy}, poison: 900, seen: sample{kinds: map[channel.Kind]int{"c": 5}},
+			want: "kinds: its poison queue holds 900 messages, and the latest ones are of this kind; millrace poison list --kind c"},
+		{name: "poison of a kind that has a handler now", known: []catalog.Description{healthy}, poison: 3, seen: sample{kinds: map[channel.Kind]int{"a": 3}}, want: "poison: holds 3 messages; shows why"},
 		{name: "a fast clock", known: []catalog.Description{ahead(healthy, 5*time.Minute)}, want: "clocks: shop v1 is 5m0s ahead of the store's; NTP"},
 		{name: "a slow clock", known: []catalog.Description{ahead(healthy, -5*time.Minute)}, want: "clocks: shop v1 is 5m0s behind the store's; NTP"},
 		{name: "a slow clock here", known: []catalog.Description{lastSeen(healthy, -time.Hour)}, want: "clocks: shop v1 is 1h0m0s ahead of this machine's; NTP"},
@@ -121,7 +127,7 @@ func TestDoctorFinds(t *testing.T) {
 				desk.Known.Queues[q.Name] = true
 			}
 		}
-		got := programFindings(desk, []string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison}, 5*time.Minute)
+		got := programFindings(desk, []string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison}, map[string]sample{"orders": c.seen}, 5*time.Minute)
 		check, rest, _ := strings.Cut(c.want, ": ")
 		text, fix, _ := strings.Cut(rest, "; ")
 		if c.own != nil && check != "catalog" { // the note that nobody has published is a case of its own

@@ -3,14 +3,18 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/millrace-go/millrace/coord/limit"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/storage"
 )
 
-// guardFindings are about services that are away.
-func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
+// guardFindings are about services that are away, and about the queues that wait for them.
+func guardFindings(ctx context.Context, desk *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
 	found, err := guard.Outages(ctx, desk.Store)
 	if err != nil {
 		return nil, err
@@ -34,6 +38,9 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 		if !s.Since.IsZero() {
 			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
 		}
+		if s.All || s.Damaged {
+			f = f.waitedFor(desk, names, stats, lag)
+		}
 		all = append(all, f)
 	}
 	damaged, err := limit.Damaged(ctx, desk.Store)
@@ -42,4 +49,25 @@ func guardFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 			Fix: "Nothing, if a process runs that has the limit: it replaces the document within 70 seconds."})
 	}
 	return all, err
+}
+
+// waitedFor says which queues wait for the service of a guard, as far as programs have published that.
+func (f Finding) waitedFor(desk *act.Desk, names []string, stats []storage.Stats, lag time.Duration) Finding {
+	var waiting []string
+	for i, name := range names {
+		if desk.Known.Guard(name) != f.About {
+			continue
+		}
+		f.Waits = append(f.Waits, name)
+		if st := stats[i]; st.Ready > 0 {
+			waiting = append(waiting, look.Waiting(st.Ready)+" in queue "+name)
+			if st.Oldest > lag {
+				f.Severity = Wrong
+			}
+		}
+	}
+	if len(waiting) > 0 {
+		f.Text += ". Therefore " + strings.Join(waiting, ", and ")
+	}
+	return f
 }

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/look"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // An Examination is what was found, and what was looked at for that. An error in a part of the store hides the findings
@@ -21,13 +24,22 @@ type Examination struct {
 	queues map[string]bool  // that were looked at; nil: all that there are
 }
 
-// Err returns what could not be read.
+// Err returns what could not be read. Of the parts for which the store didn't answer it has the first one.
 func (x *Examination) Err() error {
 	var faults []error
+	var lost error
+	var silent []string
 	for _, check := range slices.Sorted(maps.Keys(x.missed)) {
-		if err := x.missed[check]; err != nil && !slices.ContainsFunc(faults, func(known error) bool { return known.Error() == err.Error() }) {
+		err := x.missed[check]
+		switch {
+		case errors.Is(err, storage.ErrUnavailable), errors.Is(err, storage.ErrThrottled):
+			lost, silent = cmp.Or(lost, err), append(silent, check)
+		case err != nil && !slices.ContainsFunc(faults, func(known error) bool { return known.Error() == err.Error() }):
 			faults = append(faults, err)
 		}
+	}
+	if lost != nil {
+		faults = append(faults, fmt.Errorf("the store didn't answer for the checks %s: %w", strings.Join(silent, ", "), lost))
 	}
 	return errors.Join(faults...)
 }
@@ -52,17 +64,21 @@ type section struct {
 func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...string) *Examination {
 	x := &Examination{missed: map[string]error{}}
 	var names []string
+	var stats []storage.Stats
 	var unlisted error
 	x.look(ctx, desk, without,
 		section{[]string{"catalog", "clocks", "collections", "consumers", "kinds", "lag", "levels", "log", "pauses", "poison", "versions"}, func(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
-			names, all, unlisted, err = heldAndQueued(ctx, desk, lag)
+			names, stats, all, unlisted, err = heldAndQueued(ctx, desk, lag)
 			return all, err
 		}},
 		section{[]string{"writers"}, writerFindings},
 		section{[]string{"listeners"}, listenerFindings},
 		section{[]string{"lanes"}, laneFindings},
 		section{[]string{"spools"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) { return spoolFindings(ctx, desk, lag) }},
-		section{[]string{"guards"}, guardFindings},
+		section{[]string{"guards"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) {
+			return guardFindings(ctx, desk, names, stats, lag)
+		}},
+		section{[]string{"bulk"}, bulkFindings},
 		section{[]string{"schedules"}, scheduleFindings},
 		section{[]string{"counters", "gates", "locks"}, coordFindings},
 		section{[]string{"processes"}, processFindings},
@@ -74,6 +90,7 @@ func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...str
 			return turnFindings(ctx, desk, names, lag)
 		}},
 	)
+	x.explain()
 	if unlisted != nil {
 		x.queues = map[string]bool{}
 		for _, name := range names {
@@ -104,22 +121,46 @@ func (x *Examination) look(ctx context.Context, desk *act.Desk, without []string
 	}
 }
 
+// explain leaves out what another finding or fault tells: that messages wait for long, and that nobody can be rung.
+// Where guards can't be read, nobody knows whether a service that is away tells why messages wait.
+func (x *Examination) explain() {
+	if err := x.missed["guards"]; err != nil {
+		x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "lag" })
+		x.missed["lag"] = cmp.Or(x.missed["lag"], err)
+	}
+	if lost := x.missed["catalog"]; errors.Is(lost, storage.ErrUnavailable) { // nobody can be rung by way of a store that is away
+		x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "listeners" })
+		x.missed["listeners"] = lost
+	}
+	told := map[string]bool{}
+	for _, f := range x.Findings {
+		for _, queue := range f.Waits {
+			told[queue] = true
+		}
+	}
+	x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "lag" && told[f.Queue] })
+}
+
 // heldAndQueued looks at the queues, at what holds queues, and at what programs have published. unlisted says why the
 // store doesn't list its queues.
-func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (names []string, all []Finding, unlisted, err error) {
+func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (names []string, stats []storage.Stats, all []Finding, unlisted, err error) {
 	names, poisoned, err := look.Queues(ctx, desk)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
 	}
-	names, stats, unlisted, err := look.WithUnseen(ctx, desk, names)
+	names, stats, unlisted, err = look.WithUnseen(ctx, desk, names)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, nil, nil, err
+	}
+	seen, err := samples(ctx, desk, poisoned)
+	if err != nil {
+		return nil, nil, nil, nil, err
 	}
 	pauses, err1 := pauseFindings(ctx, desk, names, stats, lag)
 	levels, err2 := levelFindings(ctx, desk, names, stats, lag)
-	held, published := slices.Concat(pauses, levels), programFindings(desk, names, stats, poisoned, lag)
+	held, published := slices.Concat(pauses, levels), programFindings(desk, names, stats, poisoned, seen, lag)
 	if err = errors.Join(err1, err2); err != nil { // who knows whether something holds a queue that lags
 		published = slices.DeleteFunc(published, func(f Finding) bool { return f.Check == "lag" })
 	}
-	return names, slices.Concat(withoutLagOf(held, published), logFindings(desk.File), held), unlisted, err
+	return names, stats, slices.Concat(withoutLagOf(held, published), logFindings(desk.File), held), unlisted, err
 }

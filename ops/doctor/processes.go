@@ -19,7 +19,8 @@ func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err er
 		if err != nil {
 			return nil, err
 		}
-		var stuck, late []string
+		var stuck, unknown, late []string
+		var last process.Entry // of unknown
 		seen, more := 0, ""
 		for x, err := range l.Open(ctx) {
 			if err != nil && x.ID == "" {
@@ -29,6 +30,8 @@ func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err er
 				continue // nudge and sweep write it anew
 			}
 			switch {
+			case x.Status == process.Stuck && x.Unknown:
+				unknown, last = append(unknown, x.ID), x
 			case x.Status == process.Stuck:
 				stuck = append(stuck, x.ID)
 			case !x.Due.IsZero() && time.Since(x.Due) > overdue:
@@ -47,12 +50,28 @@ func processFindings(ctx context.Context, desk *act.Desk) (all []Finding, err er
 			all = append(all, found(stuck, "stuck", "stuck").mended(desk, "%s shows why. Then retry, skip, rerun or cancel them.", act.Hint{Act: "processes list", Flags: of}).
 				and(act.Hint{Act: "processes retry", Flags: of}))
 		}
+		if len(unknown) > 0 {
+			all = append(all, found(unknown, "unknown", "stuck, because nobody knows whether the effect of a step has happened").doubted(desk, plan, len(unknown), last))
+		}
 		if len(late) > 0 {
 			all = append(all, found(late, "overdue", fmt.Sprintf("overdue: the alarm of each was due more than %v ago", overdue)).
 				mended(desk, "Does a worker of the plan run? It looks at them within ten minutes, and %s at once.", nudge(plan, late)))
 		}
 	}
 	return all, nil
+}
+
+// doubted says what to do about instances that are stuck because nobody knows whether the effect of a step has
+// happened. x is one of them.
+func (f Finding) doubted(desk *act.Desk, plan string, n int, x process.Entry) Finding {
+	if n > 1 {
+		return f.mended(desk, "%s shows them. Look in what the step calls, and then say of each: skip if the effect has happened, fail or retry if it has not.",
+			act.Hint{Act: "processes list", Flags: map[string]string{"plan": plan, "stuck": "true"}})
+	}
+	of, step := map[string]string{"plan": plan}, []string{x.ID, x.Step}
+	f.Text += fmt.Sprintf(" (step %s, %s ago)", strings.TrimSpace(x.Step+" "+x.Name), act.Age(time.Since(x.Since)))
+	return f.mended(desk, "%s shows what is known. Look in what the step calls. Then %s says that the effect has happened, and %s that it has not; retry has it done again, if it has not.",
+		act.Hint{Act: "processes show", Args: []string{x.ID}, Flags: of}, act.Hint{Act: "processes skip", Args: step, Flags: of}, act.Hint{Act: "processes fail", Args: step, Flags: of})
 }
 
 // nudge lets an instance look at its deadlines.

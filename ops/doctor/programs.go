@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,8 +15,8 @@ import (
 )
 
 // programFindings are about programs and their queues, as far as they have published what they know.
-func programFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, lag time.Duration) []Finding {
-	return slices.Concat(catalogFindings(desk), queueFindings(desk, names, stats, poisoned, lag), kindFindings(desk), collectionFindings(desk),
+func programFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, seen map[string]sample, lag time.Duration) []Finding {
+	return slices.Concat(catalogFindings(desk), queueFindings(desk, names, stats, poisoned, seen, lag), kindFindings(desk, poisoned, seen), collectionFindings(desk),
 		clockFindings(desk, time.Now()), versionFindings(desk))
 }
 
@@ -37,8 +38,9 @@ func catalogFindings(desk *act.Desk) (all []Finding) {
 }
 
 // kindFindings are about kinds that come to a queue and that none of its consumers handles. They come by the routes of
-// the programs that run, and by those of this binary: it may be the web of a version whose workers are yet to come.
-func kindFindings(desk *act.Desk) (all []Finding) {
+// the programs that run, and by those of this binary: it may be the web of a version whose workers are yet to come. Or
+// they are in the poison queue already.
+func kindFindings(desk *act.Desk, poisoned map[string]int64, seen map[string]sample) (all []Finding) {
 	coming := map[string]map[channel.Kind]bool{} // by queue; true if a program that runs sends them
 	routing := desk.Known.Running()
 	if desk.Known.Own != nil {
@@ -54,32 +56,32 @@ func kindFindings(desk *act.Desk) (all []Finding) {
 			}
 		}
 	}
+	for _, queue := range slices.Sorted(maps.Keys(seen)) {
+		s := seen[queue]
+		for _, k := range s.unhandled(desk, queue) {
+			all = append(all, unhandledFinding(desk, queue, k, poisoned[queue], s))
+			delete(coming[queue], k)
+		}
+	}
 	for _, queue := range slices.Sorted(maps.Keys(coming)) {
 		consumers := desk.Known.Consumers(queue)
 		if len(consumers) == 0 {
 			continue // that is a finding of its own
 		}
 		for _, k := range slices.Sorted(maps.Keys(coming[queue])) {
-			if !slices.ContainsFunc(consumers, func(d *catalog.Description) bool { return handlesKind(d, queue, k) }) {
-				by := ""
-				if !coming[queue][k] {
-					by = " by the routes of this binary"
-				}
-				all = append(all, Finding{Severity: Wrong, Check: "kinds", Queue: queue, About: string(k), Text: fmt.Sprintf("%s comes to queue %s%s, and its consumers have no handler for it: %s", k, queue, by, known.Versions(consumers)),
-					Fix: "Start a version that has one; the messages are handed back for an hour, and then go to the poison queue. Or take the queue out of the kind's route."})
+			if handled(consumers, queue, k) {
+				continue
 			}
+			by := ""
+			if !coming[queue][k] {
+				by = " by the routes of this binary"
+			}
+			all = append(all, Finding{Severity: Wrong, Check: "kinds", Queue: queue, About: string(k), Text: fmt.Sprintf("%s comes to queue %s%s, and its consumers have no handler for it: %s", k, queue, by, known.Versions(consumers)),
+				Fix: "Start a version that has one; the messages are handed back for an hour (worker.Config.UnknownFor), and then go to the poison queue. Or take the queue out of the kind's route."})
 		}
 	}
+	slices.SortStableFunc(all, func(a, b Finding) int { return cmp.Compare(a.Queue, b.Queue) })
 	return all
-}
-
-func handlesKind(d *catalog.Description, queue string, kind channel.Kind) bool {
-	for _, q := range d.Queues {
-		if q.Name == queue && slices.ContainsFunc(q.Handlers, func(h catalog.Handler) bool { return h.Kind == kind }) {
-			return true
-		}
-	}
-	return false
 }
 
 // clockFindings compare the clocks of the machines that have published with that of the store, and with this one.

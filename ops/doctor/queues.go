@@ -13,7 +13,7 @@ import (
 )
 
 // queueFindings are about consumers, lag and poison.
-func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, lag time.Duration) (all []Finding) {
+func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, seen map[string]sample, lag time.Duration) (all []Finding) {
 	routed, next := desk.Known.RoutedNow(), desk.Known.RoutedNext()
 	for i, name := range names {
 		st, consumers, own := stats[i], desk.Known.Consumers(name), look.OwnRoutes(desk, name)
@@ -45,7 +45,7 @@ func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poison
 			text := fmt.Sprintf("queue %s: the oldest of %s was sent %s ago", name, act.Count(int(st.Ready), "ready message"), act.Age(st.Oldest))
 			all = append(all, lagFix(desk, Finding{Severity: Wrong, Check: "lag", Queue: name, Text: text}, st))
 		}
-		if n := poisoned[name]; n > 0 {
+		if n := poisoned[name]; n > 0 && !seen[name].tells(desk, name) {
 			all = append(all, Finding{Severity: Wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, act.Count(int(n), "message"))}.
 				mended(desk, "%s shows why. Then edit, retry or discard them.", act.Hint{Act: "poison list", Flags: map[string]string{"queue": name}}).
 				and(act.Hint{Act: "poison retry", Flags: map[string]string{"queue": name, "all": "true"}}).and(act.Hint{Act: "poison discard", Flags: map[string]string{"queue": name, "all": "true"}}))

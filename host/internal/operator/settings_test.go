@@ -198,7 +198,7 @@ func TestSettingsThatNobodyChecks(t *testing.T) {
 		contains(t, "nobody", x.want(t, 1, "", "settings", "set", "seats=60", "-of", "hall"), "set hall: refused: no program that has these settings runs", "and then repeat the change, or force it unchecked (--force)")
 		contains(t, "nothing written", x.want(t, 3, "", "settings", "show"), "nobody has set anything yet")
 		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=60", "-of", "hall", "-force"), "version 1 is in force.", "where none runs, none has checked it")
-		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "No program runs that version")
+		contains(t, "shown", x.want(t, 0, "", "settings", "show"), `"seats": 60`, "Shown is what somebody has set, because no program that runs has told of its values in this version")
 		a := openHall(t, x.Store, "hall", "a")
 		hang := make(chan struct{})
 		a.Changing(func(context.Context, hall, hall) error { <-hang; return nil })

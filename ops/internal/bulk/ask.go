@@ -107,16 +107,33 @@ func Get(ctx context.Context, s *storage.Store, id string) (Act, error) {
 
 // List yields the acts, the newest first. An act that can't be read is an error with the ID of that act, and the
 // listing goes on after it.
-func List(ctx context.Context, s *storage.Store) iter.Seq2[Act, error] {
+func List(ctx context.Context, s *storage.Store) iter.Seq2[Act, error] { return below(ctx, s, acts) }
+
+// Unended is List of the acts that have not ended. It asks for no other act.
+func Unended(ctx context.Context, s *storage.Store) iter.Seq2[Act, error] {
 	return func(yield func(Act, error) bool) {
-		ids, err := idsBelow(ctx, s, acts)
+		for a, err := range below(ctx, s, chosen) {
+			if errors.Is(err, storage.ErrNotFound) || err == nil && a.Over() {
+				continue // nobody has asked for it yet, or its driver died just before it deleted the set
+			}
+			if !yield(a, err) {
+				return
+			}
+		}
+	}
+}
+
+// below yields the acts whose IDs stand under a prefix.
+func below(ctx context.Context, s *storage.Store, prefix string) iter.Seq2[Act, error] {
+	return func(yield func(Act, error) bool) {
+		ids, err := idsBelow(ctx, s, prefix)
 		if err != nil {
 			yield(Act{}, err)
 			return
 		}
 		for _, id := range slices.Backward(ids) {
 			a, err := Get(ctx, s, id)
-			if errors.Is(err, storage.ErrInvalid) {
+			if errors.Is(err, storage.ErrInvalid) || errors.Is(err, storage.ErrNotFound) {
 				a = Act{ID: id}
 			}
 			if !yield(a, err) || err != nil && a.ID == "" {

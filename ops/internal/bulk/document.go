@@ -97,6 +97,18 @@ func (a Act) Died() bool {
 	return !a.Over() && a.Driver != "" && !a.Driven.IsZero() && time.Since(a.Driven) > deadAfter
 }
 
+// StandsStill reports that there is something to do, and that nobody has done anything for so long: the driver has most
+// likely died, or no driver has ever come.
+func (a Act) StandsStill() bool {
+	last := a.Asked
+	for _, t := range []time.Time{a.Set, a.Driven} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return !a.Over() && a.State != Paused && time.Since(last) > deadAfter
+}
+
 // Result says in a sentence how far the act has come.
 func (a Act) Result() string {
 	did := "Sent back"

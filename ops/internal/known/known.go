@@ -284,6 +284,26 @@ func (k *Programs) Divided(queue string) (x lanes.Queue, ok bool) {
 	return lanes.Queue{}, false
 }
 
+// Guard returns the guard that a queue waits for, by the last program that consumes the queue; "" for none.
+func (k *Programs) Guard(queue string) string {
+	for i := range slices.Backward(k.Published) {
+		d := &k.Published[i]
+		j := slices.IndexFunc(d.Queues, func(q catalog.Queue) bool { return q.Name == queue })
+		if j >= 0 && d.Consumes(queue) {
+			return d.Queues[j].Guard
+		}
+	}
+	return ""
+}
+
+// Names reports that programs have published a name: of a queue, of a guard or of a kind.
+func (k *Programs) Names(name string) bool {
+	return k.Queues[name] || slices.ContainsFunc(k.All(), func(d *catalog.Description) bool {
+		return slices.ContainsFunc(d.Queues, func(q catalog.Queue) bool { return q.Guard == name && name != "" }) ||
+			slices.ContainsFunc(d.Kinds, func(x catalog.Kind) bool { return string(x.Kind) == name })
+	})
+}
+
 // Plans returns the plans that anybody knows, sorted.
 func (k *Programs) Plans() []string {
 	all := map[string]bool{}

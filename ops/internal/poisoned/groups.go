@@ -40,11 +40,11 @@ func (in *Selection) Groups(ctx context.Context, c *act.Call) (all []Group, err 
 		k := key{m.Queue, m.Reason, Fingerprint(m.Error), m.Kind}
 		g := groups[k]
 		if g == nil {
-			g = &Group{Queue: m.Queue, Reason: m.Reason, Kind: m.Kind, Print: k.print, Latest: m.Last, Error: c.Fault(m.Error)}
+			g = &Group{Queue: m.Queue, Reason: m.Reason, Kind: m.Kind, Print: k.print, Latest: m.Last, Error: c.Fault(m.Error, m.Queue, string(m.Kind))}
 			groups[k] = g
 		}
 		if g.Messages++; m.Last.After(g.Latest) {
-			g.Latest, g.Error = m.Last, c.Fault(m.Error)
+			g.Latest, g.Error = m.Last, c.Fault(m.Error, m.Queue, string(m.Kind))
 		}
 	})
 	for _, g := range groups {

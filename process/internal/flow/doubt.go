@@ -22,6 +22,9 @@ func (s step) doubt(why string) {
 	s.ev.Ending = ending
 }
 
+// Doubted reports that the step waits until somebody says what an attempt has done.
+func (e *Event) Doubted() bool { return e.Halt == haltDoubt }
+
 // resume lets a step go on whose outcome is known now.
 func (s step) resume() {
 	s.fold.touched, s.fold.moved = true, true
