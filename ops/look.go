@@ -195,6 +195,10 @@ func newLookCell(c cell, names []string, i int, heads []lookHead) lookCell {
 		x.Class += " alarm"
 	case head == "STATUS" || head == "STATE" || head == "RESULT" || head == "ANSWER" || head == "HEALTH":
 		x.Pill = pillOf(c.Text)
+	case head == "BREAKER" && c.Text == "closed": // an open gate is well, an open breaker isn't
+		x.Pill = "good"
+	case head == "BREAKER":
+		x.Pill = "bad"
 	case strings.Contains(c.Text, " ") && len(c.Text) > 40:
 		x.Class += " text"
 	}

@@ -33,7 +33,7 @@ type guardInput struct{ name string }
 func guardActs() []*act.Act {
 	return []*act.Act{
 		act.New(act.Act{Noun: "guards", Verb: "list", Role: act.Viewer, Reveals: true, About: "list the guards of outside services, open or closed",
-			More: "It lists the guards whose breakers have ever been open. STATE is closed (calls go on), open (the service is away for all " +
+			More: "It lists the guards whose breakers have ever been open. BREAKER is closed (calls go on), open (the service is away for all " +
 				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it).",
 		}, func(in *act.Page) []act.Field { return act.List(in, "guards", "names") }, listGuards),
 		act.New(act.Act{Noun: "guards", Verb: "close", Role: act.Operator, About: "let the calls of a guard go on",
@@ -68,7 +68,7 @@ func newGuard(c *act.Call, s guard.Status) Guard {
 
 func listGuards(ctx context.Context, c *act.Call, page *act.Page) error {
 	return act.Listing[guard.Status]{
-		None: "No guard's breaker has ever been open.", Head: []string{"NAME", "STATE", "SINCE", "WHY"}, Name: nameOfGuard,
+		None: "No guard's breaker has ever been open.", Head: []string{"NAME", "BREAKER", "SINCE", "WHY"}, Name: nameOfGuard,
 		Row: func(s guard.Status) (any, []any) {
 			line := newGuard(c, s)
 			return line, []any{s.Name, line.State, s.Since, act.Short(line.Why)}

@@ -25,7 +25,7 @@ func TestDoctorFindsOpenGuards(t *testing.T) {
 		"NOTE the service of guard map asks all processes to wait Queues wait for it",
 		"WRONG the document of guard junk is damaged", "The next process that looks replaces it",
 		"NOTE the document of limit rate/smtp can't be read")
-	contains(t, "guards list", x.want(t, 0, "", "guards", "list", "-reveal", "-why", "x"), "NAME STATE SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
+	contains(t, "guards list", x.want(t, 0, "", "guards", "list", "-reveal", "-why", "x"), "NAME BREAKER SINCE WHY bank closed – – crm ill – – junk corrupt – the document can't be read", "map open – 429", "smtp open ", `no route \x1b[31m`)
 	contains(t, "guards close", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" is closed: its calls go on, but in processes that the service has asked to wait. It was open for `)
 	contains(t, "closed already", x.want(t, 0, "", "guards", "close", "smtp"), `Guard "smtp" was closed already.`)
 	got := oneLine[acts.Guard](t, x.want(t, 0, "", "guards", "close", "junk", "-json"))
