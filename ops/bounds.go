@@ -24,7 +24,7 @@ func bound(q *act.Request, values url.Values) error {
 		case values.Get("limit") == "": // 0 is all that there are
 			return f.Set(strconv.Itoa(mostListed))
 		default:
-			return act.UsageOf("limit", "limit: want %d at most; a command line lists more", mostListed)
+			return act.UsageOf("limit", "want %d at most; a command line lists more", mostListed)
 		}
 	}
 	if f := q.Field("wait"); f != nil {
@@ -34,7 +34,7 @@ func bound(q *act.Request, values url.Values) error {
 		case values.Get("wait") == "":
 			return f.Set(mostWait.String())
 		default:
-			return act.UsageOf("wait", "wait: want %v at most; a command line waits for longer", mostWait)
+			return act.UsageOf("wait", "want %v at most; a command line waits for longer", mostWait)
 		}
 	}
 	return nil

@@ -166,7 +166,7 @@ func TestBrowserFlows(t *testing.T) {
 	}
 
 	tab.Do(browsertest.Open(address+"poison"), browsertest.Click(`tbody a[href*="poison/m-"]`), browsertest.Visible(".tools"), follow("Edit"),
-		browsertest.Type("#f-data", `{"id": "m-06", "to": "bob@example.org", "text": "In short: thanks."}`), submit("Edit poison"), browsertest.Visible("p.error"))
+		browsertest.Type("#f-data", `{"id": "m-06", "to": "bob@example.org", "text": "In short: thanks."}`), browsertest.Type("#f-why", "the text was too long"), submit("Edit poison"), browsertest.Visible("p.error"))
 	tab.Check("the refusal of an edit")
 	tab.Axe("the refusal of an edit")
 	left(poisonedMails - 1)

@@ -88,11 +88,17 @@ func TestLawAllThatMatchGoBackInTheBackground(t *testing.T) {
 	x.want(t, 403, ask{method: "POST", path: "do/bulk/resume", role: act.Viewer, form: url.Values{"id": {id}}})
 	x.want(t, 200, ask{method: "POST", path: "do/bulk/resume", role: act.Operator, form: url.Values{"id": {id}}})
 	worldtest.Eventually(t, func() error {
-		if a := x.bulk(t, id); !a.Over() {
+		if a := x.bulk(t, id); a.Ended == nil {
 			return fmt.Errorf("it has not ended: %+v", a)
 		}
 		return nil
 	})
+	_, raw := x.ask(t, ask{path: "do/bulk/show?id=" + id, role: act.Viewer, header: program})
+	for _, part := range []string{`"act":"poison retry"`, `"messages":5`, `"settled":5`, `"gone":0`, `"state":"done"`, `"state_by":"operator"`, `"faults":[]`, `"why":""`, `"died":false`, `"result":"Sent back 5 of 5 messages."`} {
+		if !strings.Contains(raw, part) || strings.Contains(raw, "0001-01-01") || strings.Contains(raw, "cursor") {
+			t.Errorf("a program reads %s, want %s", raw, part)
+		}
+	}
 	x.poison(t, "after-it-was-done")
 	x.want(t, 200, ask{method: "POST", path: "do/poison/retry", role: act.Operator, form: form}, "This was done before", "Sent back 5 of 5 messages")
 	x.want(t, 200, ask{path: "bulk/" + id, role: act.Operator}, "done", "Sent back 5 of 5 messages", "poison retry --reason closed", "do/bulk/cancel?id="+id)
@@ -125,7 +131,7 @@ func TestLawWhatIsConfirmedIsWhatWasShown(t *testing.T) {
 		post(url.Values{"all": {"true"}, "dry-run": {"true"}}, "Would discard 1 message.")
 		x.poisonAt(t, "m2", time.Now().Add(-time.Hour))
 		post(url.Values{"reason": {"closed"}, "dry-run": {"true"}}, "Would discard 2 messages.")
-		post(url.Values{"all": {"true"}, "yes": {"true"}}, "waits")
+		post(url.Values{"all": {"true"}, "yes": {"true"}, "why": {"a test"}}, "waits")
 		ctx, stop := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { _ = x.handler.(*ops.Pages).Run(ctx) })

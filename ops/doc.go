@@ -48,10 +48,10 @@
 //
 //	ops.go    Config and New: the addresses
 //	reads.go  the desk of all viewers, and what was read just now; bounds.go what one request may ask for
-//	told.go   what an act tells, kept for a page or for JSON
+//	told.go   what an act tells, kept for a page or for JSON; table.go its tables as HTML
 //	plain.go  text without what people can't see
 //	choice.go what people choose from where a list needs a name
-//	pages.go  the pages; forms.go the acts that change something
+//	pages.go  the pages; forms.go the acts that change something; members.go the JSON that asks for one
 //	look.go   how tables, names and the way around look, and the files that a browser keeps
 //	overview.go the first page; search.go what a word names
 //	rates.go  what comes and goes a second, and the picture of the last 24 hours

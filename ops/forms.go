@@ -1,9 +1,8 @@
 package ops
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -98,29 +97,29 @@ func (s *server) asked(w http.ResponseWriter, r *http.Request) *act.Act {
 		return nil
 	}
 	if !login.Of(r).May(a.Role) {
-		s.forbid(w, r, a)
+		s.forbid(w, r, a, a.Role)
 		return nil
 	}
 	goOnWith(s.bulk, a.Noun)
 	return a
 }
 
-// forbid answers somebody whose role doesn't allow an act.
-func (s *server) forbid(w http.ResponseWriter, r *http.Request, a *act.Act) {
-	const text = "You may not do this: it needs another role."
-	if wantsJSON(r) {
-		refuse(w, http.StatusForbidden, text)
-		return
-	}
-	p := listPage{view: s.view(r, title(a.Name()), a.Noun)}
-	p.Error = text
-	s.write(w, r, http.StatusForbidden, "list.html", p)
+// forbid answers somebody whose role doesn't allow an act, which needs a role.
+func (s *server) forbid(w http.ResponseWriter, r *http.Request, a *act.Act, needs act.Role) {
+	s.turnAway(w, r, http.StatusForbidden, title(a.Name()), fmt.Sprintf("You may not do this: it needs the role %s, and yours is %s.", needs, login.Of(r).Role))
 }
+
+// notHere answers somebody who asks for an act that the pages don't offer.
+const notHere = "This can't be done here: it needs the code of a program. Use the command line of the program's own binary."
 
 // form shows the form of an act. That of an act that only reads shows its result, too.
 func (s *server) form(w http.ResponseWriter, r *http.Request) {
 	a := s.asked(w, r)
 	if a == nil {
+		return
+	}
+	if !a.DoneAt(s.reads.desk) {
+		s.turnAway(w, r, http.StatusNotFound, titleOf(a), notHere)
 		return
 	}
 	p := s.formOf(r, a, r.URL.Query())
@@ -187,36 +186,35 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	values, set, err := valuesOf(r)
 	if err != nil {
-		refuse(w, http.StatusBadRequest, err.Error())
+		s.turnAway(w, r, statusOfBody(err, w.Header()), titleOf(a), err.Error())
 		return
 	}
-	id := r.Header.Get("Idempotency-Key")
-	if id == "" {
-		id = values.Get(actID)
-	}
-	if id == "" {
-		id = audit.NewID()
-	}
+	id := cmp.Or(r.Header.Get("Idempotency-Key"), values.Get(actID), audit.NewID())
 	values.Del("by") // the login says who it is
 	q := a.Request()
-	t := &told{At: time.Now()}
+	t := newTold(s.reads.desk, q)
 	key := ""
 	if err = audit.CheckID(id); err == nil {
 		key, err = readyBy(set, q, values)
 	}
-	if err == nil && !login.Of(r).May(q.Role()) {
-		s.forbid(w, r, a)
+	switch {
+	case err == nil && !login.Of(r).May(q.Role()):
+		s.forbid(w, r, a, q.Role())
+		return
+	case !a.DoneAt(s.reads.desk):
+		s.turnAway(w, r, http.StatusNotFound, titleOf(a), notHere)
 		return
 	}
 	switch {
 	case err != nil:
 	case a.Role == act.Viewer && !q.Noted():
 		if t, err = s.reads.read(r.Context(), key, q); t == nil {
-			t = &told{At: time.Now()}
+			t = newTold(s.reads.desk, q)
 		}
 	default:
 		err = s.perform(r, q, id, t)
 	}
+	err = surfaceOf(s.reads.desk).Error(q, err)
 	if wantsJSON(r) {
 		s.answer(w, t, err)
 		return
@@ -258,78 +256,48 @@ func (s *server) perform(r *http.Request, q *act.Request, id string, t *told) er
 	return q.Do(ctx, c)
 }
 
+// statusOfBody is the status for a body that can't be read. It says in the header which types are taken.
+func statusOfBody(err error, header http.Header) int {
+	switch large := (*http.MaxBytesError)(nil); {
+	case errors.As(err, &large):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, errKind):
+		header.Set("Accept-Post", "application/json, "+formKind)
+		return http.StatusUnsupportedMediaType
+	}
+	return http.StatusBadRequest
+}
+
+// formKind is the content type of a form.
+const formKind = "application/x-www-form-urlencoded"
+
+// errKind is the error of a body of a type that no act takes.
+var errKind = errors.New("want a body of the type application/json, or a form")
+
 // valuesOf reads a form, or a JSON object with texts, numbers, true and false, and lists of them. set sets the fields
 // of a request from the values.
 func valuesOf(r *http.Request) (values url.Values, set func(*act.Request, url.Values) error, err error) {
 	kind := ""
 	if named := r.Header.Get("Content-Type"); named != "" {
 		if kind, _, err = mime.ParseMediaType(named); err != nil {
-			return nil, nil, errors.New("the Content-Type of this request can't be read")
+			return nil, nil, fmt.Errorf("%w: the Content-Type of this request can't be read", errKind)
 		}
 	}
 	if (kind == "application/json" || wantsJSON(r)) && r.URL.RawQuery != "" { // that of a form has filled it in
-		return nil, nil, errors.New("a request that does an act has no query: its body names the flags and arguments of the act")
+		return nil, nil, errors.New("a request that does an act has no query: the members of its body are the fields of the act")
 	}
 	switch kind {
 	case "application/json":
 		values, err = membersOf(r.Body)
 		return values, fillWith, err
-	case "application/x-www-form-urlencoded":
+	case formKind:
 		if err := r.ParseForm(); err != nil {
-			return nil, nil, errors.New("this form can't be read")
+			return nil, nil, fmt.Errorf("this form can't be read: %w", err)
 		}
 		return r.PostForm, fill, nil
 	}
 	if n, err := io.ReadFull(r.Body, make([]byte, 1)); n > 0 || err != io.EOF {
-		return nil, nil, errors.New("want a form, or application/json")
+		return nil, nil, errKind
 	}
 	return url.Values{}, fill, nil
-}
-
-// membersOf reads a JSON object. A member that is empty or null is an error, as an empty flag of a command line is: the
-// member comes from a program's empty variable, and must not mean "any".
-func membersOf(from io.Reader) (url.Values, error) {
-	body, err := io.ReadAll(from)
-	if err != nil {
-		return nil, errors.New("this request can't be read")
-	}
-	var members map[string]any
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
-	if err := dec.Decode(&members); err != nil || members == nil {
-		return nil, errors.New("want a JSON object, whose members are the flags and arguments of the act")
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, errors.New("want one JSON object, and nothing after it")
-	}
-	values := url.Values{}
-	for name, x := range members {
-		list, many := x.([]any)
-		if !many {
-			list = []any{x}
-		}
-		for _, one := range list {
-			text, err := textOf(one)
-			if err != nil {
-				return nil, err
-			}
-			if one == nil || strings.TrimSpace(text) == "" {
-				return nil, fmt.Errorf("%s is empty: leave it out, or give it a value", act.Word(name))
-			}
-			values.Add(name, text)
-		}
-		if len(list) == 0 {
-			return nil, fmt.Errorf("%s is an empty list: leave it out, or give it a value", act.Word(name))
-		}
-	}
-	return values, nil
-}
-
-// textOf is a JSON value as the text of a field. An object is the content of a field.
-func textOf(x any) (string, error) {
-	if text, ok := x.(string); ok {
-		return text, nil
-	}
-	raw, err := json.Marshal(x)
-	return string(raw), err
 }

@@ -2,10 +2,15 @@ package ops_test
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +48,7 @@ func TestLawUnknownNamesAreRefused(t *testing.T) {
 	x.want(t, 400, ask{method: "POST", path: purge, role: act.Admin, json: `{"queue": "accounts", "dryrun": true, "yes": true, "why": "x"}`, header: program}, "dryrun")
 	x.want(t, 400, ask{method: "POST", path: purge, role: act.Admin, form: url.Values{"queue": {"accounts"}, "dryrun": {"true"}, "yes": {"true"}, "why": {"x"}}}, "dryrun")
 	x.want(t, 400, ask{method: "POST", path: discard + "?queue=accounts", role: act.Admin, json: `{"all": true, "yes": true}`, header: program}, "no query")
-	x.want(t, 400, ask{method: "POST", path: purge, role: act.Admin, form: url.Values{"queue": {"accounts"}, "yes": {"true"}, "why": {"x"}}, header: map[string]string{"Content-Type": "multipart/form-data; boundary=x"}}, "want a form")
+	x.want(t, 415, ask{method: "POST", path: purge, role: act.Admin, form: url.Values{"queue": {"accounts"}, "yes": {"true"}, "why": {"x"}}, header: map[string]string{"Content-Type": "multipart/form-data; boundary=x"}}, "or a form")
 	for _, path := range []string{"queues?prefx=a", "queues/accounts?x=1", "poison?qeue=mails", "do/poison/discard?qeue=mails", "do/queues/peek?queue=accounts&limt=1", "find?q=accounts&kind=x"} {
 		x.want(t, 400, ask{path: path, role: act.Admin, header: program}, "isn't known to")
 		x.want(t, 400, ask{path: path, role: act.Admin}, "isn&#39;t known to")
@@ -179,8 +184,73 @@ func TestLawAtOnceIsOnce(t *testing.T) {
 	hold.Store(false)
 	close(goOn)
 	first.Wait()
-	x.want(t, 200, send, `"ended"`)
+	x.want(t, 200, send, "This was done before")
 	worldtest.Want(t, "messages", worldtest.Queued(t, s, "accounts"), 1)
+}
+
+// Law: programs that send an act again under its ID are told what they were told first: a result, the results before an
+// error, and how an act stands that goes on after its answer.
+func TestLawARepeatHasTheSameAnswer(t *testing.T) {
+	t.Parallel()
+	x := newTown(t)
+	list := x.want(t, 200, ask{path: "poison?queue=mails", role: act.Viewer, header: program})
+	ids := regexp.MustCompile(`"id":"([^"]+)"`).FindAllStringSubmatch(list, -1)
+	results := func(status int, a ask) (all []map[string]any) {
+		t.Helper()
+		var answer struct{ Results []map[string]any }
+		if err := json.Unmarshal([]byte(x.want(t, status, a)), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer.Results
+	}
+	for _, c := range []struct {
+		path, body string
+		status     int
+	}{
+		{"queues/pause", `{"queues": ["accounts", "mails"], "why": "x"}`, 200},
+		{"queues/resume", `{"queues": ["accounts", "mails"]}`, 200},
+		{"send", `{"kind": "shop.remind.v1", "body": {}}`, 200},
+		{"schedules/pause", `{"name": "reminders"}`, 200},
+		{"poison/retry", `{"id": ["` + ids[0][1] + `", "nope"]}`, 404},
+		{"poison/retry", `{"id": ["` + ids[1][1] + `"]}`, 200},
+		{"processes/nudge", `{"id": "order-1041"}`, 200},
+	} {
+		a := ask{method: "POST", path: "do/" + c.path, role: act.Admin, json: c.body, header: keyed(audit.NewID())}
+		first := results(c.status, a)
+		if again := results(c.status, a); len(first) == 0 || !reflect.DeepEqual(again, first) {
+			t.Errorf("%s %s: got first %v, then %v", c.path, c.body, first, again)
+		}
+	}
+	all := ask{method: "POST", path: "do/poison/retry", role: act.Admin, json: `{"all": true, "queue": "mails"}`, header: keyed(audit.NewID())}
+	first := results(200, all)
+	worldtest.Eventually(t, func() error {
+		if again := results(200, all); again[0]["state"] != "done" {
+			return fmt.Errorf("got %v", again)
+		}
+		return nil
+	})
+	if again := results(200, all); !slices.Equal(slices.Sorted(maps.Keys(again[0])), slices.Sorted(maps.Keys(first[0]))) || again[0]["id"] != first[0]["id"] {
+		t.Errorf("got first %v, then %v", first, again)
+	}
+	x.want(t, 200, all, "This was done before: Sent back 3 of 3 messages.")
+	worldtest.Want(t, "poison mails", len(x.Poisoned("mails")), 0)
+}
+
+// The audit log lists acts in the order in which they were begun, also where a form had its ID long before.
+func TestActsStandInTheOrderOfTheirBeginning(t *testing.T) {
+	t.Parallel()
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	early := audit.NewID()
+	late := early
+	for late[:13] == early[:13] { // the millisecond
+		late = audit.NewID()
+	}
+	for _, c := range []struct{ id, verb string }{{late, "pause"}, {early, "resume"}} {
+		x.want(t, 200, ask{method: "POST", path: "do/queues/" + c.verb, role: act.Operator, json: `{"queues": ["accounts"], "why": "x"}`, header: keyed(c.id)})
+	}
+	if log := x.want(t, 200, ask{path: "audit", role: act.Viewer, header: program}); strings.Index(log, "queues resume") > strings.Index(log, "queues pause") {
+		t.Errorf("got %s", log)
+	}
 }
 
 // withoutEnd is a store that loses the end of the next act, once lose is set: the second row that the act writes.

@@ -122,7 +122,7 @@ func New(cfg Config) (*Pages, error) {
 	mux.HandleFunc("POST "+s.base+"/do/{noun}/{verb}", s.do)
 	mux.HandleFunc("GET "+s.base+"/do/{noun}", s.form)
 	mux.HandleFunc("POST "+s.base+"/do/{noun}", s.do)
-	return &Pages{door.Guard(s.base, mux), driver}, nil
+	return &Pages{door.Guard(s.base, known(mux, s)), driver}, nil
 }
 
 // find returns an act by its noun and verb; nil if there is none.
@@ -227,9 +227,10 @@ func readyBy(fill func(*act.Request, url.Values) error, q *act.Request, values u
 func (s *server) read(ctx context.Context, q *act.Request, values url.Values) (*told, error) {
 	key, err := ready(q, values)
 	if err != nil {
-		return nil, err
+		return nil, surfaceOf(s.reads.desk).Error(q, err)
 	}
-	return s.reads.read(ctx, key, q)
+	t, err := s.reads.read(ctx, key, q)
+	return t, surfaceOf(s.reads.desk).Error(q, err)
 }
 
 // statusOf is the status for an error of an act.
@@ -254,8 +255,20 @@ func refuse(w http.ResponseWriter, status int, text string) {
 	problemOf(w, problem{Status: status, Detail: text})
 }
 
+// turnAway answers that something isn't shown or done, and why.
+func (s *server) turnAway(w http.ResponseWriter, r *http.Request, status int, title, text string) {
+	if wantsJSON(r) {
+		refuse(w, status, text)
+		return
+	}
+	p := listPage{view: s.view(r, title, r.PathValue("noun"))}
+	p.Error = text
+	s.write(w, r, status, "list.html", p)
+}
+
 // A problem is a problem document (RFC 9457). An act that fails in its midst has told what it did before.
 type problem struct {
+	Title   string   `json:"title"`
 	Status  int      `json:"status"`
 	Detail  string   `json:"detail"`
 	Results []any    `json:"results,omitempty"`
@@ -264,6 +277,7 @@ type problem struct {
 
 func problemOf(w http.ResponseWriter, p problem) {
 	status := p.Status
+	p.Title = http.StatusText(status)
 	body, err := json.Marshal(p)
 	if err != nil {
 		body = []byte("{}")

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -238,14 +240,34 @@ func TestViewsStandBesideTheirValues(t *testing.T) {
 	x.want(t, 200, ask{path: "values/accounts/ada", role: act.Viewer}, "<dt>Messages applied</dt><dd>1</dd>", `href="./../../views/totals/ada"`)
 	x.want(t, 200, ask{path: "views/totals/ada", role: act.Admin}, "<dt>Messages applied</dt><dd>1</dd>", "doesn&#39;t name its sources", `href="./../../do/views/delete?key=ada&amp;view=totals"`)
 	form := url.Values{"view": {"totals"}, "key": {"ada"}, "why": {"folded wrongly"}, "dry-run": {"true"}}
-	x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "Would delete document", "nothing sends them again", "Nothing is done yet")
+	shown := x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "Would delete document", "nothing sends them again", "Nothing is done yet")
 	form.Del("dry-run")
 	form.Set("yes", "true")
+	form.Set("etag", shownETag(t, shown))
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 0})
+	x.RunUntilIdle(worker.Config{})
+	x.want(t, 409, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "has changed since it was shown")
+	form.Del("yes")
+	form.Set("dry-run", "true")
+	shown = x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "Would delete document")
+	form.Del("dry-run")
+	form.Set("yes", "true")
+	form.Set("etag", shownETag(t, shown))
 	x.want(t, 200, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form}, "is deleted", "Done.")
 	x.want(t, 404, ask{path: "views/totals/ada", role: act.Admin}, "no document &#34;ada&#34; in totals")
 	form = url.Values{"view": {"accounts"}, "key": {"ada"}, "why": {"x"}, "yes": {"true"}}
 	x.want(t, 400, ask{method: "POST", path: "do/views/delete", role: act.Admin, form: form})
 	worldtest.Want(t, "the value's balance", x.Balance("ada"), 5)
+}
+
+// shownETag is the ETag that a page has shown, and that its second click confirms.
+func shownETag(t *testing.T, page string) string {
+	t.Helper()
+	m := regexp.MustCompile(`<input type="hidden" name="etag" value="([^"]+)">`).FindStringSubmatch(page)
+	if m == nil {
+		t.Fatalf("the page confirms no ETag:\n%s", page)
+	}
+	return html.UnescapeString(m[1])
 }
 
 // A thing whose name has a meaning of its own in paths is reached all the same: its links have the name in their query.

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"cmp"
+	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -138,7 +139,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		p.Acts = append(p.Acts, look)
 	}
 	for _, x := range s.of(noun) {
-		if x != a && login.Of(r).May(x.Role) {
+		if x != a && offers(r, x, s.reads.desk) {
 			p.Acts = append(p.Acts, linkTo(x, p.Root, ""))
 		}
 	}
@@ -170,6 +171,11 @@ func (s *server) list(r *http.Request, a *act.Act, p *listPage, c choosing) (sta
 		return http.StatusOK
 	}
 	return statusOf(err)
+}
+
+// offers reports that a page has an act for its viewer, and that the act can be done at its desk.
+func offers(r *http.Request, a *act.Act, desk *act.Desk) bool {
+	return login.Of(r).May(a.Role) && a.DoneAt(desk)
 }
 
 // thing shows all of one thing.
@@ -243,7 +249,7 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 		offer(shown, "reveal the content", "with a reason, which the audit log keeps", with)
 	}
 	for _, x := range s.of(shown.Noun) {
-		if x == shown || x.Role == act.Viewer || !login.Of(r).May(x.Role) {
+		if x == shown || x.Role == act.Viewer || !offers(r, x, s.reads.desk) {
 			continue
 		}
 		with := url.Values{}
@@ -386,14 +392,43 @@ func (p *thingPage) draw(command string, may bool, err error) error {
 }
 
 func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {
-	if wantsJSON(r) {
-		refuse(w, http.StatusNotFound, "There is no such page.")
-		return
-	}
-	p := listPage{view: s.view(r, "Not found", "")}
-	p.Error = "There is no such page."
-	s.write(w, r, http.StatusNotFound, "list.html", p)
+	s.turnAway(w, r, http.StatusNotFound, "Not found", "There is no such page.")
 }
+
+// known answers what no page and no act takes: as a problem document to a program, and as a page to a person.
+func known(mux *http.ServeMux, s *server) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refusal, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		said := noHandler{header: http.Header{}}
+		refusal.ServeHTTP(&said, r)
+		if said.status != http.StatusMethodNotAllowed {
+			s.nowhere(w, r)
+			return
+		}
+		allow := said.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		s.turnAway(w, r, said.status, "Not done", fmt.Sprintf("This address takes %s, and not %s.", allow, act.Word(r.Method)))
+	})
+}
+
+// A noHandler is what the mux answers where it has no handler, without the text.
+type noHandler struct {
+	header http.Header
+	status int
+}
+
+// Header implements [http.ResponseWriter].
+func (x *noHandler) Header() http.Header { return x.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (x *noHandler) WriteHeader(status int) { x.status = status }
+
+// Write implements [http.ResponseWriter].
+func (x *noHandler) Write(p []byte) (int, error) { return len(p), nil }
 
 // thingIn is the name under which a link of a list has the thing of its row.
 const thingIn = "thing"

@@ -142,7 +142,7 @@ func (x *reads) fly(ctx context.Context, key string, acts int, r *act.Request) (
 	if err != nil {
 		return nil, err
 	}
-	t := &told{At: time.Now()}
+	t := newTold(desk, r)
 	err = contain.Apart(func() error { return r.Do(ctx, act.NewCall(desk, "", t)) }) // a panic here would end the process
 	if errors.Is(err, act.ErrWrong) {
 		err = nil // the page tells what is wrong

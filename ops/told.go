@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type told struct {
 	At      time.Time
 
 	confirmed map[string]string // see Confirm
+
+	words func(text string) string // puts the words of the pages into a text for people
 
 	rows int
 }
@@ -135,6 +138,7 @@ func (t *told) Say(object any, text string) error {
 	if text == "" {
 		return nil
 	}
+	text = t.words(text)
 	if t.rows++; t.rows > mostRows {
 		t.Cut = true
 		return nil
@@ -212,7 +216,7 @@ func (t *told) Confirm(field, text string) {
 func (t *told) Note(text string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Notes = append(t.Notes, text)
+	t.Notes = append(t.Notes, t.words(text))
 	return nil
 }
 
@@ -270,4 +274,15 @@ func (t *told) json() ([]byte, error) {
 		a.Notes = []string{}
 	}
 	return json.Marshal(a)
+}
+
+// surfaceOf is how the pages and the API name fields: a form labels a field by its name, and JSON has the name as its
+// member.
+func surfaceOf(desk *act.Desk) act.Surface {
+	return act.Surface{Command: desk.Command, Word: func(f act.Field) string { return strconv.Quote(f.Name) }, Before: func(f act.Field) string { return f.Name }}
+}
+
+// newTold begins what a request tells, in the words of the pages.
+func newTold(desk *act.Desk, q *act.Request) *told {
+	return &told{At: time.Now(), words: func(text string) string { return surfaceOf(desk).Text(q, text) }}
 }

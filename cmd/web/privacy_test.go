@@ -285,7 +285,7 @@ func TestNamesAndAddressesStayWhereTheyBelong(t *testing.T) {
 		return strings.Count(s.operate("poison", "list"), "\n") == poisoned+1
 	})
 	s.operate("poison", "discard", "-queue", "ledger", "-all", "-dry-run")
-	s.operate("poison", "discard", "-queue", "ledger", "-all", "-yes")
+	s.operate("poison", "discard", "-queue", "ledger", "-all", "-yes", "-why", "an erasure")
 	s.operate("views", "rebuild", "months")
 	command := filepath.Join(s.dir, "command.json")
 	if err := os.WriteFile(command, []byte(`{"id":"1234567890","date":"2026-12-24","name":"`+s.secret+`","email":"`+s.secret+`","quantity":"`+s.secret+`"}`), 0o600); err != nil {

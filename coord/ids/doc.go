@@ -48,7 +48,7 @@
 // begins at Config.First. So stop all programs before a restore, and before they start again raise the counter past
 // every number that was ever given out:
 //
-//	millrace ids raise orders 5100 --yes
+//	millrace ids raise orders 5100 --yes --why TEXT
 //
 // Raise also repairs a document that can't be read, because only an operator can know the number. A process that runs
 // meanwhile goes on with the ranges that it has in hand, and Raise can't take them away. After a restore their numbers

@@ -15,6 +15,19 @@ const (
 	Admin                    // destroys: discards, purges, lowers, breaks
 )
 
+// String is the name of the role.
+func (r Role) String() string {
+	switch r {
+	case Viewer:
+		return "viewer"
+	case Operator:
+		return "operator"
+	case Admin:
+		return "admin"
+	}
+	return "nobody"
+}
+
 // Asked says whether an act takes something.
 type Asked int
 
@@ -34,17 +47,28 @@ type Act struct {
 	More  string // the rest of its help
 
 	Role  Role
-	Why   Asked // who does it and why: --by and --why. By is never a must
+	Why   Asked // who does it and why: --by and --why. By is never a must, and nor is either for a dry run
 	Sure  Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
 	Local bool  // it needs no store
 	Once  bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
+
+	// Again tells of an act that went on after its run, and has ended: an act is asked for again under its ID. told is
+	// false if no such act has the ID. nil: the act doesn't go on after its run.
+	Again func(context.Context, *Call) (told bool, err error)
 
 	// Reveals says that it tells content: bodies, values, texts of errors. It tells their shape, and with --reveal and
 	// --why the content itself, which needs role Operator.
 	Reveals bool
 
+	// Here reports that a desk has what the act needs beside the store: the code of a program. nil: any desk has. Pages
+	// don't offer an act that can't be done at their desk.
+	Here func(*Desk) bool
+
 	bind func() binding
 }
+
+// DoneAt reports that the act can be done at a desk.
+func (a *Act) DoneAt(d *Desk) bool { return a.Here == nil || a.Here(d) }
 
 // A binding is an input whose fields can be set.
 type binding struct {

@@ -193,7 +193,7 @@ func TestLawAnIDIsDoneOnce(t *testing.T) {
 	}
 	worldtest.Want(t, "rings", b.rung, 1)
 	h, err := do("name=big")
-	if err != nil || len(h.said) != 1 || !strings.HasPrefix(h.said[0], "This was done before, ") || !strings.HasSuffix(h.said[0], ": Rang big.") {
+	if err != nil || len(h.said) != 1 || !strings.HasPrefix(h.said[0], "Note: This was done before, ") || !strings.HasSuffix(h.said[0], ": Rang big.") {
 		t.Errorf("got %q, %v", h.said, err)
 	}
 	_, err = do("name=small")

@@ -4,23 +4,16 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/millrace-go/millrace/ops/audit"
 	"github.com/millrace-go/millrace/storage"
 )
-
-// A Done is what an act tells that was done well before under the same ID.
-type Done struct {
-	ID     string    `json:"id"`
-	Ended  time.Time `json:"ended"`
-	Result string    `json:"result"`
-}
 
 // ErrUnderWay is the error of an act that is begun again under its ID while this process does the act.
 var ErrUnderWay = errors.New("this act is under way: send it again under its ID to learn how it ended")
@@ -47,6 +40,11 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 	}
 	switch {
 	case known.Done():
+		if r.Act.Again != nil {
+			if told, err := r.Act.Again(ctx, c); told || err != nil {
+				return err
+			}
+		}
 		return before(c, known)
 	case known.Again && r.Act.Once:
 		return errMaybe
@@ -64,7 +62,7 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 			told = errors.New("nothing was revealed")
 		}
 	}
-	meant.Fault = faultOf(failed)
+	meant.Fault, meant.Answer = faultOf(failed), heard.answer(r.reveal)
 	if err := log.End(context.WithoutCancel(ctx), meant, result, told); err != nil && failed == nil {
 		return fmt.Errorf("the act is done, and the audit log doesn't say so: %w", err)
 	}
@@ -95,12 +93,25 @@ func faultOf(err error) string {
 	return ""
 }
 
-// before tells how an act ended that was done before under its ID. A failure is a failure again, of the same kind.
+// before tells programs what they were told when the act was done before under its ID, and people how it ended. A
+// failure is a failure again, of the same kind.
 func before(c *Call, known audit.Entry) error {
+	var objects []json.RawMessage
+	if known.Answer != "" {
+		if err := json.Unmarshal([]byte(known.Answer), &objects); err != nil {
+			return fmt.Errorf("what this act told can't be read: %w", err)
+		}
+	}
+	for _, object := range objects {
+		if err := c.Say(object, ""); err != nil {
+			return err
+		}
+	}
 	const failed = "this was done before, %s, and failed: %s"
 	switch {
 	case !known.Failed:
-		return c.Say(Done{known.ID, known.Ended, known.Result}, "This was done before, %s: %s", Ago(known.Ended), known.Result)
+		c.Note("This was done before, %s: %s", Ago(known.Ended), known.Result)
+		return nil
 	case known.Fault == faultUsage:
 		return Usage(failed, Ago(known.Ended), known.Result)
 	case known.Fault == faultNothing:
@@ -166,31 +177,66 @@ func (r *Request) words(but ...string) string {
 	return strings.Join(words, " ")
 }
 
-// A listener hears what an act tells people, for the audit log.
+// A listener hears what an act tells people and programs, for the audit log.
 type listener struct {
 	Sink
 
-	mu    sync.Mutex
-	first string
-	told  int
+	mu      sync.Mutex
+	first   string
+	told    int
+	objects []json.RawMessage
+	size    int // of the objects, and of those that were too many to be kept
 }
 
 func (l *listener) Row(object any, cells []any) error {
-	l.hear("")
+	l.hear(object, "")
 	return l.Sink.Row(object, cells)
 }
 
 func (l *listener) Say(object any, text string) error {
-	l.hear(text)
+	l.hear(object, text)
 	return l.Sink.Say(object, text)
 }
 
-func (l *listener) hear(text string) {
+func (l *listener) Thing(object any, parts []Part, text string) error {
+	l.keep(object)
+	return l.Sink.Thing(object, parts, text)
+}
+
+func (l *listener) hear(object any, text string) {
+	l.keep(object)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.told++; l.first == "" {
 		l.first = text
 	}
+}
+
+// keep keeps what programs are told, as long as a row of the log has room for all of it.
+func (l *listener) keep(object any) {
+	if object == nil {
+		return
+	}
+	raw, err := json.Marshal(object)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size += len(raw) + 1; err == nil && l.size < audit.MostAnswer {
+		l.objects = append(l.objects, raw)
+	}
+}
+
+// answer is what programs were told, for the log. "": they were told nothing, or content, or too much.
+func (l *listener) answer(revealed bool) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if revealed || len(l.objects) == 0 || l.size >= audit.MostAnswer {
+		return ""
+	}
+	body, err := json.Marshal(l.objects)
+	if err != nil || len(body) > audit.MostAnswer {
+		return ""
+	}
+	return string(body)
 }
 
 // result is the first sentence that was told, and how many things were.

@@ -23,14 +23,19 @@
 // # Laws
 //
 //   - A request is checked before the store is asked for anything: its fields, its reason, and that somebody is sure of
-//     an act that destroys.
+//     an act that destroys. A field that has to be given and isn't is refused by its name.
+//   - An error names a field by the word of the surface where the act was asked for.
+//   - An act that changes something takes a reason. It must have one if it needs an admin, or if it keeps messages from
+//     their handlers: others find what is gone or stands still, and ask why. A dry run needs none.
 //   - A dry run changes nothing.
 //   - An act that only reads has role Viewer, and an act that changes something has another role.
 //   - An act that changes something has a row in the audit log before the effect. Without the row nothing is done. A
 //     second row says how the act ended. The rows have no content and no text of a hidden field, and of an act that
 //     reveals content they don't have what it found. An act that goes on after its run (Call.GoesOn) gets the second
 //     row from the process that ends the act.
-//   - An act that is begun again under its ID is done once, if it has ended. An act that had failed fails again.
+//   - An act that is begun again under its ID is done once, if it has ended. Programs are told what they were told
+//     then, as far as a row of the log has room; an act that went on tells how it ended. An act that had failed fails
+//     again.
 //     While this process does the act, a second call is refused. Where nobody knows the end, because the store was away
 //     or a process died, the act is done again: it sends the same messages. An act whose repeat nothing tells apart
 //     (Act.Once) is refused then.
@@ -39,6 +44,7 @@
 // # Files
 //
 //	act.go     Act and New
+//	surface.go the words by which a command line, the pages and the API know fields
 //	request.go an act with the text that somebody has given; audited.go notes the act in the audit log
 //	field.go   what reads the text of a field
 //	hint.go    an act that helps, filled in as far as somebody knows

@@ -226,8 +226,11 @@ func Moment(to *time.Time, name, about string) Field {
 // input.
 func Content(to *[]byte, name, about string, most int) Field {
 	return Field{Name: name, About: about, Kind: KindContent, Most: most, Set: func(s string) error {
-		if len(s) > most {
+		switch {
+		case len(s) > most:
 			return fmt.Errorf("more than %d bytes", most)
+		case strings.TrimSpace(s) == "":
+			return errors.New("it is empty")
 		}
 		*to = []byte(s)
 		return nil

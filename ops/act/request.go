@@ -125,20 +125,44 @@ func (r *Request) instead(places int) string {
 // It saves a person from typing them in vain.
 func (r *Request) CheckEarly(p Program) error { return r.binding.early(p) }
 
-// Check says what keeps the request from being right, once its fields are set: a usage error.
+// Check says what keeps the request from being right, once its fields are set: a usage error. A field with a place has
+// to be given, unless it may be left out: else an act that takes a list would do nothing, and say that it is done.
 func (r *Request) Check() error {
+	if err := r.missing(); err != nil {
+		return err
+	}
 	if err := r.binding.check(); err != nil {
 		return err
 	}
+	const reason = "add --why TEXT: it tells others the reason"
+	unreasoned := (r.Act.Why == Must && !r.dryRun || r.reveal) && strings.TrimSpace(r.why) == ""
 	switch {
-	case (r.Act.Why == Must || r.reveal) && strings.TrimSpace(r.why) == "":
-		return Usage("add --why TEXT: it tells others the reason")
 	case r.yes && r.dryRun:
 		return Usage("want --yes or --dry-run, not both")
 	case r.Act.Sure == Must && !r.yes && !r.dryRun:
-		return Usage("it can't be taken back: add --yes to do it, or --dry-run to see what it would do")
+		const sure = "it can't be taken back: add --yes to do it, or --dry-run to see what it would do"
+		if unreasoned {
+			return Usage("%s; to do it, also %s", sure, reason)
+		}
+		return Usage(sure)
+	case unreasoned:
+		return Usage(reason)
 	}
 	return nil
+}
+
+// missing names the fields that have to be given and are not.
+func (r *Request) missing() error {
+	var all []string
+	for _, f := range r.Fields {
+		if f.Place != "" && !f.Optional && f.Default == "" && len(*f.given) == 0 {
+			all = append(all, fmt.Sprintf("--%s is missing (%s)", f.Name, strings.ReplaceAll(f.About, "`", "")))
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return Usage("%s", strings.Join(all, "; "))
 }
 
 // Role is the role that the request needs.
@@ -158,6 +182,9 @@ func (r *Request) Noted() bool { return (!r.DryRun() || r.reveal) && !r.Act.Loca
 // Do does the act for a person, who is named in c.By unless the request names somebody else. It checks the request
 // first.
 func (r *Request) Do(ctx context.Context, c *Call) error {
+	if err := r.missing(); err != nil {
+		return err
+	}
 	if err := cmp.Or(r.CheckEarly(c.Program), r.Check()); err != nil {
 		return err
 	}

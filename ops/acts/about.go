@@ -51,6 +51,7 @@ type ViewDeleted struct {
 	View   string `json:"view"`
 	Key    string `json:"key"`
 	Result string `json:"result"` // deleted, or selected: a dry run
+	ETag   string `json:"etag"`   // of what is deleted, for --etag
 }
 
 // aboutActs are the acts on what stands beside a document.
@@ -64,8 +65,16 @@ func aboutActs() []*act.Act {
 		act.New(act.Act{Noun: "views", Verb: "delete", Role: act.Admin, Why: act.Must, Sure: act.Must, About: "delete a document of a view",
 			More: "A later event begins a new one. A view that names its sources can be made anew by views rebuild. Another one loses what it has folded, because " +
 				"nothing sends the events again.",
-		}, func(in *documentInput) []act.Field { return []act.Field{in.kindField(true), in.keyField()} }, deleteView),
+		}, func(in *deleteInput) []act.Field {
+			return []act.Field{in.kindField(true), in.keyField(), act.Text(&in.etag, "etag", "delete the document only if it still has this `ETAG`, which a dry run has told as JSON")}
+		}, deleteView),
 	}
+}
+
+// A deleteInput is what deleting a document takes.
+type deleteInput struct {
+	documentInput
+	etag string
 }
 
 // sourcesOf are the numbers of the events that a view's document has folded, by source.
@@ -216,7 +225,7 @@ func (a *DocumentAbout) tell(c *act.Call) error {
 	return nil
 }
 
-func deleteView(ctx context.Context, c *act.Call, in *documentInput) error {
+func deleteView(ctx context.Context, c *act.Call, in *deleteInput) error {
 	if err := in.check(c.Desk); err != nil {
 		return err
 	}
@@ -240,11 +249,18 @@ func deleteView(ctx context.Context, c *act.Call, in *documentInput) error {
 	if len(sourcesOf(d)) > 0 {
 		then = "views rebuild makes it anew."
 	}
-	line := ViewDeleted{in.kind, in.key, selected}
+	stale := fmt.Errorf("document %s of %s has changed since it was shown, and is not deleted: look again", storage.Quote(in.key), in.kind)
+	if in.etag != "" && in.etag != string(blob.ETag) && !c.DryRun { // a dry run shows the document as it is
+		return stale
+	}
+	line := ViewDeleted{in.kind, in.key, selected, string(blob.ETag)}
 	if c.DryRun {
+		c.Confirm("etag", line.ETag)
 		return c.Say(line, "Would delete document %s of %s, %d bytes. %s", storage.Quote(in.key), in.kind, len(blob.Body), then)
 	}
-	if err := blobs.Delete(ctx, in.key, storage.Condition{IfMatch: blob.ETag}); err != nil {
+	if err := blobs.Delete(ctx, in.key, storage.Condition{IfMatch: blob.ETag}); storage.LostRace(err) {
+		return stale
+	} else if err != nil {
 		return err
 	}
 	line.Result = "deleted"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,19 +70,11 @@ func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
 	if err := c.Table("Nobody has changed anything.", "WHEN", "WHO", "FROM", "ACT", "WHY", "RESULT"); err != nil {
 		return err
 	}
-	n, now := 0, time.Now()
-	for e, err := range audit.Of(c.Store).List(ctx, now.Add(-in.since), now.Add(time.Hour)) {
-		switch {
-		case err != nil:
-			return err
-		case in.who != "" && e.Who != in.who:
-			continue
-		case n == in.limit:
-			c.Note("there are more. --limit lists more, and --who fewer.")
-			c.Next("limit", fmt.Sprint(2*in.limit))
-			return nil
-		}
-		n++
+	all, err := in.read(ctx, c)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
 		who := e.Who
 		if e.Said {
 			who += "?"
@@ -91,4 +84,26 @@ func listAudit(ctx context.Context, c *act.Call, in *auditInput) error {
 		}
 	}
 	return nil
+}
+
+// read reads the acts that are asked for. The log has them in the order of their IDs, and a form may have its ID long
+// before somebody does the act. So they are put in the order in which they were begun.
+func (in *auditInput) read(ctx context.Context, c *act.Call) (all []audit.Entry, err error) {
+	now := time.Now()
+	for e, err := range audit.Of(c.Store).List(ctx, now.Add(-in.since), now.Add(time.Hour)) {
+		if err != nil {
+			return nil, err
+		}
+		if in.who != "" && e.Who != in.who {
+			continue
+		}
+		if len(all) == in.limit {
+			c.Note("there are more. --limit lists more, and --who fewer.")
+			c.Next("limit", fmt.Sprint(2*in.limit))
+			break
+		}
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b audit.Entry) int { return b.Time.Compare(a.Time) })
+	return all, nil
 }

@@ -13,11 +13,51 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// A Bulk is a bulk act, or the ID of one that can't be read.
+// A Bulk is a bulk act. Of one that can't be read it has the ID and the fault, and the rest says nothing.
 type Bulk struct {
-	bulk.Act
-	Died  bool   `json:"died,omitempty"` // the process that did it
-	Fault string `json:"fault,omitempty"`
+	ID       string      `json:"id"`
+	Act      string      `json:"act"`    // poison retry, or poison discard
+	Filter   bulk.Filter `json:"filter"` // without a member: any
+	By       string      `json:"by"`
+	Why      string      `json:"why"`
+	Asked    time.Time   `json:"asked"`
+	Queues   []string    `json:"queues"`   // those that had poison messages then
+	Messages int         `json:"messages"` // that stood in these queues then, also those that the filter leaves out
+	LookedAt int         `json:"looked_at"`
+	Settled  int         `json:"settled"` // messages that were sent back, or discarded
+	Gone     int         `json:"gone"`    // messages that somebody else had removed
+	Failed   int         `json:"failed"`  // messages that are still in the poison queue
+	Faults   []string    `json:"faults"`  // the first ones
+	Rate     *float64    `json:"messages_per_second"`
+	State    string      `json:"state"` // what the act shall do: running, paused, cancelled or done. ended says whether it has
+
+	StateSince *time.Time `json:"state_since"` // the last pause, resume or cancel; null: there was none
+	StateBy    string     `json:"state_by"`
+	StateWhy   string     `json:"state_why"`
+
+	Process     string     `json:"process"`      // that does it; "": none does
+	ProcessSeen *time.Time `json:"process_seen"` // when the process has last told how far it is
+	Died        bool       `json:"died"`         // the process has most likely died
+	Ended       *time.Time `json:"ended"`        // null: it has not ended
+	Result      string     `json:"result"`       // how far it has come, in a sentence
+	Fault       string     `json:"fault"`        // why it can't be read
+}
+
+// newBulk is a bulk act as programs read it.
+func newBulk(a bulk.Act, fault string) Bulk {
+	b := Bulk{ID: a.ID, Filter: a.Filter, By: a.By, Why: a.Why, Asked: a.Asked, Queues: a.Queues, Messages: a.Chosen, LookedAt: a.Looked, Settled: a.Done, Gone: a.Gone,
+		Failed: a.Failed, Faults: a.Faults, Rate: act.Maybe(a.Rate), State: string(a.State), StateSince: act.Maybe(a.Set), StateBy: a.SetBy, StateWhy: a.SetWhy,
+		Process: a.Driver, ProcessSeen: act.Maybe(a.Driven), Died: a.Died(), Ended: act.Maybe(a.Ended), Fault: fault}
+	if fault == "" {
+		b.Act, b.Result = "poison "+a.Verb, a.Result()
+	}
+	if b.Queues == nil {
+		b.Queues = []string{}
+	}
+	if b.Faults == nil {
+		b.Faults = []string{}
+	}
+	return b
 }
 
 // A bulkInput names a bulk act.
@@ -74,9 +114,9 @@ func listBulk(ctx context.Context, c *act.Call, in *bulkListInput) error {
 			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		case err != nil:
-			err = c.Row(Bulk{Act: a, Fault: err.Error()}, a.ID, nil, nil, nil, act.Corrupt, nil)
+			err = c.Row(newBulk(a, err.Error()), a.ID, nil, nil, nil, act.Corrupt, nil)
 		default:
-			err = c.Row(Bulk{Act: a, Died: a.Died()}, a.ID, a.Asked, a.By, bulkFilter(a), bulkState(a), a.Result())
+			err = c.Row(newBulk(a, ""), a.ID, a.Asked, a.By, bulkFilter(a), bulkState(a), a.Result())
 		}
 		if err != nil {
 			return err
@@ -139,7 +179,7 @@ func tellBulk(c *act.Call, a bulk.Act) error {
 	for _, f := range a.Faults {
 		parts = append(parts, act.Part{Name: "Fault", Value: f})
 	}
-	return c.Thing(Bulk{Act: a, Died: a.Died()}, parts, "")
+	return c.Thing(newBulk(a, ""), parts, "")
 }
 
 // get reads the act that is named.
@@ -223,6 +263,19 @@ func (s settling) ask(ctx context.Context, c *act.Call, in *settleInput) (bulk.A
 	return a, err
 }
 
+// again tells of the bulk act of an ID, which has ended.
+func again(ctx context.Context, c *act.Call) (told bool, err error) {
+	a, err := bulk.Get(ctx, c.Store, c.ID)
+	switch {
+	case errors.Is(err, storage.ErrNotFound): // messages were named
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	c.Note("This was done before: %s", a.Result())
+	return true, tellBulk(c, a)
+}
+
 // begin has a bulk act done in the background.
 func (s settling) begin(ctx context.Context, c *act.Call, in *settleInput) error {
 	a, err := s.ask(ctx, c, in)
@@ -230,6 +283,10 @@ func (s settling) begin(ctx context.Context, c *act.Call, in *settleInput) error
 		return err
 	}
 	c.Wake()
+	if a.Chosen == 0 {
+		c.Note("no message stands in the poison queues that are meant, so none was chosen.")
+		return tellBulk(c, a)
+	}
 	c.Note("it goes on in the background: %s bulk show %s tells how far it has come.", c.Command, a.ID)
 	return tellBulk(c, a)
 }

@@ -49,7 +49,7 @@ func counterActs() []*act.Act {
 			More: "NEXT is the next number that nobody has reserved. Programs reserve ranges, and may still give out smaller numbers. RESERVED BY is " +
 				"the process that wrote the counter last. A corrupt counter can't be read; ids raise repairs it.",
 		}, func(in *act.Page) []act.Field { return act.List(in, "counters", "names") }, listCounters),
-		act.New(act.Act{Noun: "ids", Verb: "raise", Role: act.Admin, Sure: act.Must, About: "make a counter go on after a number",
+		act.New(act.Act{Noun: "ids", Verb: "raise", Role: act.Admin, Why: act.Must, Sure: act.Must, About: "make a counter go on after a number",
 			More: "The next number is then past NUMBER, which may have its check digit: 1041 or 1041-0. A counter can't be lowered. It is made if it " +
 				"isn't there, and repaired if it can't be read: then NUMBER must be at least the largest number ever given out. Programs that run " +
 				"give out the numbers that they have reserved already, and then go on past NUMBER.",

@@ -39,13 +39,13 @@ type editInput struct {
 // Check implements the check of an input.
 func (in *editInput) Check() error {
 	if in.data == nil {
-		return act.Usage("want the new body: --data FILE, or - after the ID for the standard input")
+		return act.Usage("want the new body: --data FILE")
 	}
 	return nil
 }
 
 func editActs() []*act.Act {
-	return []*act.Act{act.New(act.Act{Noun: "poison", Verb: "edit", Role: act.Admin, About: "send a message with another body in place of one",
+	return []*act.Act{act.New(act.Act{Noun: "poison", Verb: "edit", Role: act.Admin, Why: act.Must, About: "send a message with another body in place of one",
 		More: "The body is JSON, and must fit the schema of the kind. A - for FILE is the standard input. The edited message has an ID of its own, " +
 			"which follows from the old ID and the new body: the same edit made twice is one message. It is refused if the old message has had " +
 			"its effect or was compensated for, and if that can't be known.",

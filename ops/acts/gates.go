@@ -101,7 +101,7 @@ func openGate(ctx context.Context, c *act.Call, in *gateInput) error {
 		case in.at.IsZero():
 			return g.Open(ctx, note)
 		case !in.at.After(time.Now()):
-			return act.Usage("--at: %s has passed; to open the gate now, leave --at out", act.Clock(in.at))
+			return act.UsageOf("at", "%s has passed; to open the gate now, leave --at out", act.Clock(in.at))
 		}
 		return g.OpenAt(ctx, in.at, note)
 	})

@@ -36,7 +36,7 @@ func guardActs() []*act.Act {
 			More: "It lists the guards whose breakers have ever been open. BREAKER is closed (calls go on), open (the service is away for all " +
 				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it).",
 		}, func(in *act.Page) []act.Field { return act.List(in, "guards", "names") }, listGuards),
-		act.New(act.Act{Noun: "guards", Verb: "close", Role: act.Operator, About: "let the calls of a guard go on",
+		act.New(act.Act{Noun: "guards", Verb: "close", Role: act.Operator, Why: act.May, About: "let the calls of a guard go on",
 			More: "For a service that is known to be back, and for a guard that no program has any more: doctor forgets its outage. Calls begin " +
 				"slowly. If they fail, the guard opens again. A process that alone can't reach the service goes on to wait, and so does one that " +
 				"the service asks to. A guard that is closed stays as it is.",

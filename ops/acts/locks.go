@@ -95,7 +95,7 @@ type lockInput struct {
 // Check implements the check of an input.
 func (in *lockInput) Check() error {
 	if in.ttl%time.Millisecond != 0 {
-		return act.Usage("--ttl: want whole milliseconds")
+		return act.UsageOf("ttl", "want whole milliseconds")
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func lockActs() []*act.Act {
 		}, func(in *lockInput) []act.Field {
 			return in.fields(act.Duration(&in.wait, "wait", "wait at most this `TIME` until the lock is free; the default is not to wait", 0, act.MaxAhead))
 		}, breakLock),
-		act.New(act.Act{Noun: "locks", Verb: "raise", Role: act.Admin, Why: act.May, About: "make the fences of a lock go on after a number",
+		act.New(act.Act{Noun: "locks", Verb: "raise", Role: act.Admin, Why: act.Must, About: "make the fences of a lock go on after a number",
 			More: "For the day after a restore, and for a lock that can't be read: the next holder's fence is larger than FENCE. A holder loses the " +
 				"lock at its next renewal.",
 		}, func(in *lockInput) []act.Field {

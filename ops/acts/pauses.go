@@ -56,7 +56,7 @@ func (in *pauseInput) Check() error {
 	case in.length > 0 && !in.until.IsZero():
 		return act.Usage("want --for or --until, not both")
 	case !in.until.IsZero() && time.Until(in.until) < time.Second:
-		return act.Usage("--until: %s has passed, or is less than a second ahead", act.Clock(in.until))
+		return act.UsageOf("until", "%s has passed, or is less than a second ahead", act.Clock(in.until))
 	}
 	return nil
 }

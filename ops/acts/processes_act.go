@@ -81,11 +81,11 @@ func (in *instanceInput) Check() error {
 	}
 	switch {
 	case in.Selects() && words > in.steps:
-		return act.Usage("want one instance by its ID, or those that flags select, not both")
+		return act.Usage("want one instance by --id, or those that are selected, such as by --since, not both")
 	case in.Selects():
 		return in.instanceSelection.Check()
 	case words <= in.steps:
-		return act.Usage("want %s, or flags that select instances, such as --since 2h", []string{"ID [STEP]", "ID STEP"}[in.steps])
+		return act.Usage("want %s, or what selects instances, such as --since", []string{"--id, and --step if need be", "--id and --step"}[in.steps])
 	}
 	err := storage.CheckKey(in.id)
 	switch {
@@ -114,7 +114,7 @@ func wantJSON(text string) error {
 // actOn asks an instance for something, and tells what has become of that.
 func actOn(ctx context.Context, c *act.Call, in *instanceInput, do func(l *process.Looker, o process.Operator) (process.Asked, error)) error {
 	if c.DryRun {
-		return act.Usage("--dry-run is for flags that select instances, such as --since 2h")
+		return act.Usage("--dry-run is for what selects instances, such as --since")
 	}
 	l, err := instances.Find(ctx, c.Desk, in.plan, in.id)
 	if err != nil {

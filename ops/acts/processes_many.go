@@ -82,6 +82,9 @@ func actOnAll(ctx context.Context, c *act.Call, in *instanceInput, status proces
 	if err := c.Table("No instances.", "PLAN", "ID", "STEP", "RESULT", "TEXT"); err != nil {
 		return err
 	}
+	if len(all) == 0 && !c.DryRun {
+		c.Note("no instance is selected, so nothing was done.")
+	}
 	failed, end := 0, time.Now().Add(in.wait) // for all of them
 	for i := range all {
 		x := &all[i]

@@ -23,7 +23,7 @@ func processActs() []*act.Act {
 		}, func(in *instanceInput) []act.Field {
 			return []act.Field{in.idField(), planField(&in.plan), act.Flag(&in.trace, "trace", "show the times as Chrome trace JSON, which https://ui.perfetto.dev opens")}
 		}, showInstance),
-		act.New(act.Act{Noun: "processes", Verb: "signal", Role: act.Operator, About: "send a signal to an instance",
+		act.New(act.Act{Noun: "processes", Verb: "signal", Role: act.Operator, Why: act.May, About: "send a signal to an instance",
 			More: "FILE has the JSON of the message; - is the standard input. A signal that no step waits for yet is kept." + taken,
 		}, func(in *instanceInput) []act.Field {
 			return in.fields(act.Text(&in.kind, "kind", "the kind of the message").At("KIND").With(func(text string) error { return channel.Kind(text).Check() }),

@@ -53,7 +53,7 @@ func (in *sendInput) CheckEarly(p act.Program) error {
 }
 
 func sendActs() []*act.Act {
-	return []*act.Act{act.New(act.Act{Noun: "send", Role: act.Operator, About: "send a command from a file with its JSON",
+	return []*act.Act{act.New(act.Act{Noun: "send", Role: act.Operator, Why: act.May, About: "send a command from a file with its JSON",
 		More: "FILE may be - for the standard input. The JSON must fit the schema of the kind: every required member must be there, and no " +
 			"other. It prints the ID of the message. A document or ReactOnce takes a message that is sent again with the same ID once; any other " +
 			"reaction runs again.",

@@ -24,7 +24,7 @@ type SettingsChange struct {
 
 // setSettings changes settings.
 func setSettings(ctx context.Context, c *act.Call, in *settingsInput) error {
-	limited, cancel := context.WithTimeoutCause(ctx, in.wait, fmt.Errorf("not all programs have answered within %v; %s settings status --of %s tells more, and settings set --force passes them over", in.wait, c.Command, in.name))
+	limited, cancel := context.WithTimeoutCause(ctx, in.wait, fmt.Errorf("not all programs have answered within %v; %s settings status --of %s tells more; --force passes them over", in.wait, c.Command, in.name))
 	defer cancel()
 	in.set.Waits = tellWaits(c, time.Now())
 	e, err := in.ledger.Set(limited, settings.Note{By: c.By, Why: c.Why, Now: in.now}, *in.set)

@@ -54,7 +54,7 @@ func (in *settingsInput) Check() error {
 	case in.set == nil:
 		return nil
 	case len(in.set.Set)+len(in.set.Unset) == 0:
-		return act.Usage("want PATH=VALUE, or --default PATH")
+		return act.Usage("want --values, or --default PATH")
 	case in.now && in.set.Force:
 		return act.Usage("--now and --force exclude one another: a forced change comes to all at once")
 	}

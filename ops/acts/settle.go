@@ -65,11 +65,11 @@ func (in *settleInput) Check() error {
 // settleActs are the acts that settle messages.
 func settleActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "poison", Verb: bulk.Retry, Role: act.Operator, Sure: act.May, About: "send messages back to their queues",
+		act.New(act.Act{Noun: "poison", Verb: bulk.Retry, Again: again, Role: act.Operator, Why: act.May, Sure: act.May, About: "send messages back to their queues",
 			More: "Remove the cause of the failure first: the message starts with no attempts. It keeps its ID, so a document or ReactOnce " +
 				"takes it once; any other reaction runs again. A key that the message has halted goes on when it is done. " + moreOfMany,
 		}, (*settleInput).fields, settlings()[bulk.Retry].run),
-		act.New(act.Act{Noun: "poison", Verb: bulk.Discard, Role: act.Admin, Sure: act.Must, About: "delete messages from the poison queues for good",
+		act.New(act.Act{Noun: "poison", Verb: bulk.Discard, Again: again, Role: act.Admin, Why: act.Must, Sure: act.Must, About: "delete messages from the poison queues for good",
 			More: "They are then never handled. A key that one of them has halted stays halted until turns release. An entry that was replaced " +
 				"after it was read stays. --yes or --dry-run is required, even if there is nothing to discard. " + moreOfMany,
 		}, (*settleInput).fields, settlings()[bulk.Discard].run),

@@ -24,7 +24,7 @@ type signalInput struct {
 
 func signalActs() []*act.Act {
 	return []*act.Act{
-		act.New(act.Act{Noun: "signals", Verb: "send", Role: act.Operator, Once: true, About: "send a signal to the programs that wait for it now",
+		act.New(act.Act{Noun: "signals", Verb: "send", Role: act.Operator, Once: true, Why: act.May, About: "send a signal to the programs that wait for it now",
 			More: "A signal is heard once at most, and isn't stored. If no program waits for it, the exit code is 3.",
 		}, func(in *signalInput) []act.Field {
 			return []act.Field{

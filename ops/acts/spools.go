@@ -94,7 +94,7 @@ func spoolActs() []*act.Act {
 				return nil
 			}))
 		}, inSpool(discardSpooled)),
-		act.New(act.Act{Noun: "spool", Verb: "release", Role: act.Operator, Local: true, About: "give a spool to the program that opens it next",
+		act.New(act.Act{Noun: "spool", Verb: "release", Role: act.Operator, Why: act.May, Local: true, About: "give a spool to the program that opens it next",
 			More: file + "A spool belongs to one program and one store. Release it when the program's name or the store's place has changed. " +
 				"No program may have it open.",
 		}, (*spoolInput).fields, inSpool(func(ctx context.Context, c *act.Call, in *spoolInput) error {

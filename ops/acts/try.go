@@ -40,6 +40,9 @@ type tryInput struct {
 
 func tryAct() *act.Act {
 	return act.New(act.Act{Noun: "values", Verb: "try", Role: act.Viewer, Reveals: true, About: "show what a command would do to its document, and do nothing",
+		Here: func(d *act.Desk) bool {
+			return slices.ContainsFunc(d.Handled, func(h wire.Handled) bool { return h.Try != nil })
+		},
 		More: "FILE has the JSON of the command, and may be - for the standard input. The program's own code decides, on the document as it stands " +
 			"now, so this needs the program's own binary, or the pages of a process with its worker. Nothing is written or sent.",
 	}, func(in *tryInput) []act.Field {

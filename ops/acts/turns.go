@@ -130,7 +130,7 @@ func releaseTurn(ctx context.Context, c *act.Call, in *turnInput) error {
 		if err := checkTurnQueue(ctx, c.Desk, in.queue); err != nil {
 			return err
 		}
-		return act.Nothing("no key %s in queue %s has ever had a turn; turns list %s --all shows those that have", name, storage.Quote(in.queue), act.ShellWord(in.queue))
+		return act.Nothing("no key %s in queue %s has ever had a turn; %s turns list %s --all shows those that have", name, storage.Quote(in.queue), c.Command, act.ShellWord(in.queue))
 	case err != nil:
 		return err
 	}

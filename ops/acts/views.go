@@ -24,7 +24,8 @@ type rebuildInput struct {
 }
 
 func rebuildAct() *act.Act {
-	return act.New(act.Act{Noun: "views", Verb: "rebuild", Role: act.Operator, About: "rebuild a view from the value objects",
+	return act.New(act.Act{Noun: "views", Verb: "rebuild", Role: act.Operator, Why: act.May, About: "rebuild a view from the value objects",
+		Here: func(d *act.Desk) bool { return len(d.Rebuild) > 0 },
 		More: "Only the program's own binary can do it. Workers may run meanwhile, and repeating it does no harm. Documents that have already " +
 			"folded the newest events stay unchanged.",
 	}, func(in *rebuildInput) []act.Field {

@@ -47,6 +47,7 @@ type Entry struct {
 	Fault  string    `json:"fault,omitempty"`  // whose fault the error is, as the caller tells faults apart
 
 	Digest string `json:"-"` // of all that was asked for. The row has it, and nobody is shown it
+	Answer string `json:"-"` // JSON that the caller answers again under the ID; it comes with the end. "": there is none
 	Again  bool   `json:"-"` // from Begin: it was begun before
 }
 
@@ -82,7 +83,8 @@ func timeOf(id string) (time.Time, error) {
 // A document is what a row has.
 type document struct {
 	Entry
-	Digest string `json:"digest,omitempty"`
+	Digest string          `json:"digest,omitempty"`
+	Answer json.RawMessage `json:"answer,omitempty"`
 }
 
 // A Log is the audit log of a store. Its methods may be called concurrently.
@@ -122,7 +124,7 @@ func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 		return Entry{}, fmt.Errorf("%w: the time in the ID, %s, is ahead of the clock of this machine", storage.ErrInvalid, at.Format(time.RFC3339))
 	}
 	e = e.meant(now)
-	data, err := json.Marshal(document{e, e.Digest})
+	data, err := json.Marshal(document{Entry: e, Digest: e.Digest})
 	if err != nil {
 		return Entry{}, err
 	}
@@ -147,7 +149,11 @@ func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 	return was, nil
 }
 
-// End writes how an act ended that has begun. A second end changes nothing: the first one stays.
+// MostAnswer bounds the bytes of an answer that a row keeps.
+const MostAnswer = 16 << 10
+
+// End writes how an act ended that has begun, with the answer of the entry, if any. A second end changes nothing: the
+// first one stays.
 func (l *Log) End(ctx context.Context, e Entry, result string, failed error) error {
 	partition, key, _, err := place(e.ID)
 	if err != nil {
@@ -157,7 +163,10 @@ func (l *Log) End(ctx context.Context, e Entry, result string, failed error) err
 	if failed != nil {
 		end.Failed, end.Result, end.Fault = true, clean(failed.Error()), e.Fault
 	}
-	data, err := json.Marshal(end)
+	if len(e.Answer) > MostAnswer {
+		return fmt.Errorf("%w: an answer of %d bytes is more than a row keeps", storage.ErrInvalid, len(e.Answer))
+	}
+	data, err := json.Marshal(document{Entry: end, Answer: json.RawMessage(e.Answer)})
 	if err != nil {
 		return err
 	}
@@ -257,7 +266,10 @@ func (e *Entry) add(row storage.Row) error {
 		return fmt.Errorf("%w: row %s", errRow, storage.Quote(row.Key))
 	}
 	if strings.HasSuffix(row.Key, ended) {
-		e.Ended, e.Result, e.Failed, e.Fault = x.Ended, x.Result, x.Failed, x.Fault
+		e.Ended, e.Result, e.Failed, e.Fault, e.Answer = x.Ended, x.Result, x.Failed, x.Fault, string(x.Answer)
+		if e.Ended.Before(e.Time) { // by the clock of another machine
+			e.Ended = e.Time
+		}
 		return nil
 	}
 	*e = x.Entry

@@ -16,6 +16,9 @@
 //   - Rows are only added. Nothing here changes or deletes a row.
 //   - An act has one ID. A caller who begins with a known ID gets what was meant then and how it ended, and another
 //     act under that ID, or the same with another content, is refused. So a form that is sent twice has one effect.
+//   - An entry has the answer of its act, as far as a row has room, for a caller who begins with the known ID. Nobody
+//     who reads the log is shown the answer.
+//   - An act ends no earlier than it has begun, whatever the clock of the machine that has ended it.
 //   - A row has no body of a message and no value of a document. Callers write what the act was about, not what was in
 //     it. Texts are cut at a bound, and have no control characters.
 //

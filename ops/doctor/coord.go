@@ -20,7 +20,7 @@ func coordFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 		switch {
 		case errors.Is(err, ids.ErrCorrupt):
 			all = append(all, Finding{Severity: Wrong, Check: "counters", About: x.Name, Text: fmt.Sprintf("counter %s can't be read, so programs get no number from it", x.Name)}.
-				mended(desk, "Find the largest number that was ever given out, and repair the counter: %s", act.Hint{Act: "ids raise", Args: []string{x.Name}, Open: "NUMBER --yes"}))
+				mended(desk, "Find the largest number that was ever given out, and repair the counter: %s", act.Hint{Act: "ids raise", Args: []string{x.Name}, Open: "NUMBER --yes --why TEXT"}))
 		case err != nil:
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func coordFindings(ctx context.Context, desk *act.Desk) (all []Finding, err erro
 			return nil, err
 		case err != nil:
 			all = append(all, Finding{Severity: Wrong, Check: "locks", About: x.Name, Text: fmt.Sprintf("lock %s can't be read, so nobody gets it", x.Name)}.
-				mended(desk, "Find the largest fence in the documents that it guards, and repair the lock: %s", act.Hint{Act: "locks raise", Args: []string{x.Name}, Open: "FENCE"}))
+				mended(desk, "Find the largest fence in the documents that it guards, and repair the lock: %s", act.Hint{Act: "locks raise", Args: []string{x.Name}, Open: "FENCE --why TEXT"}))
 		}
 	}
 	return all, nil

@@ -42,6 +42,40 @@ func acted() []mutant {
 	}
 }
 
+// asked are breaks of what a request must name, and of how it is answered.
+func asked() []mutant {
+	return []mutant{
+		{
+			name: "an act is done without what it is about",
+			file: "ops/act/request.go",
+			old:  "	if len(all) == 0 {\n		return nil\n	}\n	return Usage(",
+			new:  "	if true {\n		return nil\n	}\n	return Usage(",
+			by:   "ops", test: "TestLawWhatIsMissingIsRefused",
+		},
+		{
+			name: "errors of the pages name flags",
+			file: "ops/act/surface.go",
+			old:  "		if f == nil || s.inCommand(",
+			new:  "		if true || s.inCommand(",
+			by:   "ops", test: "TestLawErrorsSpeakTheWordsOfTheirSurface",
+		},
+		{
+			name: "a repeat answers without the first results",
+			file: "ops/act/audited.go",
+			old:  "	if known.Answer != \"\" {",
+			new:  "	if false {",
+			by:   "ops", test: "TestLawARepeatHasTheSameAnswer",
+		},
+		{
+			name: "a page offers what needs a program's code",
+			file: "ops/pages.go",
+			old:  "login.Of(r).May(a.Role) && a.DoneAt(desk)",
+			new:  "login.Of(r).May(a.Role)",
+			by:   "ops", test: "TestLawWhatIsOfferedCanBeDone",
+		},
+	}
+}
+
 // repeated are breaks of what an act promises that is sent again under its ID, and of what a request names.
 func repeated() []mutant {
 	return []mutant{

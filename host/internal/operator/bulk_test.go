@@ -26,7 +26,7 @@ func TestLawABulkActOutlivesItsProcess(t *testing.T) {
 	p.Signal(t, syscall.SIGKILL)
 	p.Wait(t)
 	all := jsonLines[acts.Bulk](t, w.want(t, 0, "bulk", "list", "-json"))
-	if len(all) != 1 || all[0].State != "running" || all[0].Chosen != n || all[0].Done == 0 || all[0].By != author() || all[0].Over() {
+	if len(all) != 1 || all[0].State != "running" || all[0].Messages != n || all[0].Settled == 0 || all[0].By != author() || all[0].Ended != nil {
 		t.Fatalf("got %+v, want one that goes on", all)
 	}
 	id := all[0].ID

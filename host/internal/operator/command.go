@@ -56,6 +56,9 @@ func (s *session) execute(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &bad) && cmd != root:
+		if strings.HasPrefix(err.Error(), verbOf(cmd)+": ") { // a package has named it
+			return act.Usage("%w%s", err, s.seeHelp(cmd, ran))
+		}
 		return act.Usage("%s: %w%s", verbOf(cmd), err, s.seeHelp(cmd, ran))
 	case ran:
 		return err
@@ -139,7 +142,11 @@ func (s *session) addNouns(root *cobra.Command, ran *bool) {
 			for _, c := range noun.Commands() {
 				verbs = append(verbs, c.Name())
 			}
-			noun.Short = strings.Join(verbs, ", ")
+			alone := slices.IndexFunc(s.table(), func(a *act.Act) bool { return a.Noun == noun.Name() && a.Verb == "" })
+			about := noun.Short
+			if noun.Short = strings.Join(verbs, ", "); alone >= 0 { // the noun without a verb is an act of its own
+				noun.Short = about + "; also " + noun.Short
+			}
 			if noun.Long == "" {
 				noun.Long = fmt.Sprintf("The verbs of %s.", noun.Name())
 			}
@@ -209,7 +216,7 @@ func (s *session) fill(cmd *cobra.Command, a *act.Act, ran *bool) {
 	cmd.Use = strings.TrimSpace(cmd.Name() + " " + r.Places())
 	cmd.Short = a.About
 	cmd.Long = strings.TrimSpace(upper(a.About) + ".\n\n" + wrapped(a.More))
-	files := map[*act.Field]string{} // that hold their content
+	files := map[string]string{} // that hold the content of fields
 	var places []*act.Field
 	for i := range r.Fields {
 		f := &r.Fields[i]
@@ -221,7 +228,7 @@ func (s *session) fill(cmd *cobra.Command, a *act.Act, ran *bool) {
 		}
 		v := &flagValue{set: f.Set, text: f.Default, bool: f.Kind == act.KindFlag}
 		if f.Kind == act.KindContent {
-			v.set = func(name string) error { files[f] = name; return nil }
+			v.set = func(name string) error { files[f.Name] = name; return nil }
 		}
 		flag := cmd.Flags().VarPF(v, f.Name, "", f.About)
 		if f.Kind == act.KindFlag {
@@ -246,7 +253,7 @@ func (s *session) fill(cmd *cobra.Command, a *act.Act, ran *bool) {
 				return act.Usage("unknown argument %s: --%s is given", boot.Word(args[i]), f.Name)
 			}
 			if f.Kind == act.KindContent && args[i] != "" {
-				files[f], args[i] = args[i], "-" // a stand-in
+				files[f.Name], args[i] = args[i], "-" // a stand-in
 			}
 		}
 		if err := r.Args(args); err != nil {
@@ -256,23 +263,24 @@ func (s *session) fill(cmd *cobra.Command, a *act.Act, ran *bool) {
 		if err := r.CheckEarly(s.Program.Program); err != nil {
 			return err
 		}
-		for f, name := range files {
-			if err := s.read(cmd.Context(), f, name); err != nil {
+		for field, name := range files {
+			if err := s.read(cmd.Context(), r.Field(field), name); err != nil {
 				return err
 			}
 		}
-		return named(s.do(cmd.Context(), r), r, files)
+		return surface(s.Command, files).Error(r, s.do(cmd.Context(), r))
 	}
 }
 
-// named is an error with the name of the field that it is about, as people have typed it.
-func named(err error, r *act.Request, files map[*act.Field]string) error {
-	var bad *act.UsageError
-	if !errors.As(err, &bad) || bad.Field == "" {
-		return err
+// surface is how people have typed fields: as flags, or in their places.
+func surface(command string, files map[string]string) act.Surface {
+	typed := func(f act.Field) string {
+		if f.Place != "" && !f.Both {
+			return f.Place
+		}
+		return "--" + f.Name
 	}
-	f := r.Field(bad.Field)
-	return act.Usage("%s: %w", cmp.Or(fileName(files[f]), f.Place, "--"+f.Name), err)
+	return act.Surface{Command: command, Values: true, Before: func(f act.Field) string { return cmp.Or(fileName(files[f.Name]), f.Place, typed(f)) }, Word: typed}
 }
 
 // fileName is the name of a file for people.
@@ -438,7 +446,7 @@ func (s *session) read(ctx context.Context, f *act.Field, name string) error {
 		return ctx.Err()
 	}
 	if err := f.Set(string(body)); err != nil {
-		return fmt.Errorf("%s: %w", fileName(name), err)
+		return act.Usage("%s: %w", fileName(name), err)
 	}
 	return nil
 }

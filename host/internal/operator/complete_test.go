@@ -31,7 +31,7 @@ func TestCompleteWords(t *testing.T) {
 	w := newWorld(t, "")
 	for _, c := range append(completions[:len(completions):len(completions)], []struct{ words, want []string }{
 		{[]string{"po"}, []string{"poison"}},
-		{[]string{"poison", "discard", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
+		{[]string{"poison", "discard", "-why", "x", "-all", "-kind", "reservations.m"}, []string{"reservations.make.v1"}},
 		{[]string{"poison", "list", "-reason", "und"}, []string{"undecodable"}},
 		{[]string{"processes", ""}, []string{"cancel", "fail", "list", "nudge", "rerun", "retry", "show", "signal", "skip", "versions"}},
 		{[]string{"processes", "list", "-status", "un"}, []string{"undoing"}},

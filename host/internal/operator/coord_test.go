@@ -176,14 +176,14 @@ func TestRepairs(t *testing.T) {
 		if got.Result != "unchanged" {
 			t.Errorf("got %+v", got)
 		}
-		contains(t, "a lock", x.want(t, 0, "", "locks", "raise", "nightly", "41", "-by", "ada", "-why", "restored", "-ttl", "6s"), `Lock "nightly" goes on after fence 41. Others can have it 7s after they have seen that.`)
-		contains(t, "a lock again", x.want(t, 1, "", "locks", "raise", "nightly", "41"), "its fence is 41 already")
-		raisedLock := oneLine[acts.LockRaised](t, x.want(t, 0, "", "locks", "raise", "nightly", "50", "-json"))
+		contains(t, "a lock", x.want(t, 0, "", "locks", "raise", "-why", "x", "nightly", "41", "-by", "ada", "-why", "restored", "-ttl", "6s"), `Lock "nightly" goes on after fence 41. Others can have it 7s after they have seen that.`)
+		contains(t, "a lock again", x.want(t, 1, "", "locks", "raise", "-why", "x", "nightly", "41"), "its fence is 41 already")
+		raisedLock := oneLine[acts.LockRaised](t, x.want(t, 0, "", "locks", "raise", "-why", "x", "nightly", "50", "-json"))
 		if raisedLock != (acts.LockRaised{Name: "nightly", Result: "raised", Fence: 50, Within: 35}) {
 			t.Errorf("got %+v", raisedLock)
 		}
 		for _, args := range []string{"0", "x", "9223372036854775806", "5 -ttl 1s", "5 -ttl 25h"} {
-			x.want(t, 2, "", append([]string{"locks", "raise", "nightly"}, strings.Fields(args)...)...)
+			x.want(t, 2, "", append([]string{"locks", "raise", "-why", "x", "nightly"}, strings.Fields(args)...)...)
 		}
 		if l := acquire(t, s, "nightly", "next"); l.Fence() != 51 {
 			t.Errorf("the next fence is %d, want 51", l.Fence())

@@ -20,7 +20,7 @@ func TestIDs(t *testing.T) {
 		x := newStranger(t, s)
 		contains(t, "none", x.want(t, 0, "", "ids", "list"), "No counters.")
 		worldtest.Want(t, "ids list -json", x.want(t, 0, "", "ids", "list", "-json"), "")
-		contains(t, "made", x.want(t, 0, "", "ids", "raise", "orders", "1041-0", "-yes"), `Counter "orders", which nobody has used, is made: the next number is 1042.`)
+		contains(t, "made", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "1041-0", "-yes"), `Counter "orders", which nobody has used, is made: the next number is 1042.`)
 		q, err := ids.Open(x.Store, "orders", ids.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestIDs(t *testing.T) {
 			t.Errorf("got number %d, %v", n, err)
 		}
 		contains(t, "ids list", x.want(t, 0, "", "ids", "list"), "NAME NEXT RESERVED BY WHEN orders 1052")
-		contains(t, "raised", x.want(t, 0, "", "ids", "raise", "orders", "2000", "-yes"), `Counter "orders" is raised: the next number is 2001 in place of 1052. Programs that run first`)
+		contains(t, "raised", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "2000", "-yes"), `Counter "orders" is raised: the next number is 2001 in place of 1052. Programs that run first`)
 	})
 }
 
@@ -58,7 +58,7 @@ func TestIDsRaise(t *testing.T) {
 			putBlob(t, x.Store, "counters", "orders", "junk \x1b[31m")
 			continue
 		}
-		got := oneLine[acts.CounterRaised](t, x.want(t, 0, "", append([]string{"ids", "raise", "orders", "-json"}, strings.Fields(c.args)...)...))
+		got := oneLine[acts.CounterRaised](t, x.want(t, 0, "", append([]string{"ids", "raise", "-why", "x", "orders", "-json"}, strings.Fields(c.args)...)...))
 		was := int64(0)
 		if got.Was != nil {
 			was = *got.Was
@@ -67,16 +67,16 @@ func TestIDsRaise(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", c.args, got, c)
 		}
 	}
-	contains(t, "lowered", x.want(t, 1, "", "ids", "raise", "orders", "7", "-yes"), `counter "orders" stays as it is: its next number is 42, which is past 7 already`)
-	contains(t, "lowered", x.want(t, 1, "", "ids", "raise", "orders", "7", "-dry-run"), "stays as it is")
-	contains(t, "would", x.want(t, 0, "", "ids", "raise", "orders", "50", "-dry-run"), `Counter "orders" would be raised: the next number would be 51 in place of 42.`)
-	contains(t, "would", x.want(t, 0, "", "ids", "raise", "o", "50", "-dry-run"), `Counter "o", which nobody has used, would be made: the next number would be 51.`)
+	contains(t, "lowered", x.want(t, 1, "", "ids", "raise", "-why", "x", "orders", "7", "-yes"), `counter "orders" stays as it is: its next number is 42, which is past 7 already`)
+	contains(t, "lowered", x.want(t, 1, "", "ids", "raise", "-why", "x", "orders", "7", "-dry-run"), "stays as it is")
+	contains(t, "would", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "50", "-dry-run"), `Counter "orders" would be raised: the next number would be 51 in place of 42.`)
+	contains(t, "would", x.want(t, 0, "", "ids", "raise", "-why", "x", "o", "50", "-dry-run"), `Counter "o", which nobody has used, would be made: the next number would be 51.`)
 	if c, err := ids.State(t.Context(), x.Store, "orders"); err != nil || c.Next != 42 {
 		t.Errorf("after dry runs: got %+v, %v", c, err)
 	}
 	link := storagetest.NewLink(x.Store)
 	link.Cut()
-	worldtest.WantErr(t, errIn(t, Program{}, link.Store, "ids", "raise", "orders", "50", "-yes"), storage.ErrUnavailable)
+	worldtest.WantErr(t, errIn(t, Program{}, link.Store, "ids", "raise", "-why", "x", "orders", "50", "-yes"), storage.ErrUnavailable)
 }
 
 // A repair says what it was, and a raise that changes nothing says so.
@@ -84,10 +84,10 @@ func TestIDsRaiseTellsPeople(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
 	putBlob(t, x.Store, "counters", "orders", "junk")
-	contains(t, "would repair", x.want(t, 0, "", "ids", "raise", "orders", "41", "-dry-run"), `Counter "orders", which could not be read, would be repaired: the next number would be 42.`)
-	contains(t, "repaired", x.want(t, 0, "", "ids", "raise", "orders", "41", "-yes"), `Counter "orders", which could not be read, is repaired: the next number is 42. Programs that run first give out`)
+	contains(t, "would repair", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "41", "-dry-run"), `Counter "orders", which could not be read, would be repaired: the next number would be 42.`)
+	contains(t, "repaired", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "41", "-yes"), `Counter "orders", which could not be read, is repaired: the next number is 42. Programs that run first give out`)
 	for _, flag := range []string{"-yes", "-dry-run"} {
-		contains(t, "unchanged", x.want(t, 0, "", "ids", "raise", "orders", "41", flag), `Counter "orders" stays as it is: the next number is 42.`)
+		contains(t, "unchanged", x.want(t, 0, "", "ids", "raise", "-why", "x", "orders", "41", flag), `Counter "orders" stays as it is: the next number is 42.`)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestBadIDsRaises(t *testing.T) {
 		"orders 7-5 -yes":                  "the check digit doesn't fit",
 		"orders seven -yes":                "want a number such as 1041",
 		"a\x1bb 7 -yes":                    "control characters",
-		"orders 7 -why oops":               "unknown flag --why",
+		"orders 7 -yes":                    "add --why TEXT",
 		"orders 7 -yes -dry-run":           "not both",
 		"orders 9223372036854775807 -yes":  "want at most 9223372036854775806",
 		"orders 99999999999999999999 -yes": "want at most 9223372036854775806",
@@ -116,7 +116,7 @@ func TestBadIDsRaises(t *testing.T) {
 func TestCountersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	x := newStranger(t, worldtest.OpenStore(t, ""))
-	x.want(t, 0, "", "ids", "raise", "good", "7", "-yes")
+	x.want(t, 0, "", "ids", "raise", "-why", "x", "good", "7", "-yes")
 	if out := x.want(t, exitNothing, "", "doctor"); strings.Contains(out, "counter") {
 		t.Errorf("got %s", out)
 	}
@@ -163,7 +163,7 @@ func FuzzCounterDocuments(f *testing.F) {
 		if b, err := d.store.Blobs("counters").Get(t.Context(), name, ""); err != nil || string(b.Body) != string(body) {
 			t.Errorf("got %q, %v; want it as it was", b.Body, err)
 		}
-		if out, code := d.do(t, "ids", "raise", "-yes", "--", name, "9223372036854775806"); code != boot.ExitOK {
+		if out, code := d.do(t, "ids", "raise", "-why", "x", "-yes", "--", name, "9223372036854775806"); code != boot.ExitOK {
 			t.Errorf("ids raise: got exit code %d and %q", code, out)
 		}
 		if err := d.store.Blobs("counters").Delete(t.Context(), name, storage.Condition{}); err != nil {

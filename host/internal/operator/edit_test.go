@@ -70,14 +70,14 @@ func TestTheSameEditTwiceHasItsEffectOnce(t *testing.T) {
 				}
 				return do()
 			})
-			code, out, told := x.doOn(t, away, `{"to":"ada","amount":2}`, "poison", "edit", old, "-")
+			code, out, told := x.doOn(t, away, `{"to":"ada","amount":2}`, "poison", "edit", "-why", "x", old, "-")
 			if code != 1 || !strings.Contains(told, "is the same message") || !strings.Contains(out, "in place of "+old) {
 				t.Errorf("interrupted: got exit code %d, %q and %q", code, out, told)
 			}
 			x.keep(t, worldtest.Accounts, func() { // another form of the same JSON
-				x.want(t, 0, `{ "amount": 2, "to": "\u0061da" }`, "poison", "edit", old, "-again", "-")
+				x.want(t, 0, `{ "amount": 2, "to": "\u0061da" }`, "poison", "edit", "-why", "x", old, "-again", "-")
 			})
-			x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", old, "-", "-json")
+			x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", "-why", "x", old, "-", "-json")
 			if n := worldtest.Queued(t, x.Store, worldtest.Accounts); n != 3 {
 				t.Errorf("got %d messages, want one for each edit", n)
 			}
@@ -97,7 +97,7 @@ func TestTheSameEditByTwoBinariesHasItsEffectOnce(t *testing.T) {
 	x.publish(t)
 	old := x.poisoned(t, worldtest.Add{Key: "order-17", To: "ada", Amount: 1, Note: "old"})
 	edit := func() { // the type has its members in another order
-		x.want(t, 0, `{"to":"ada","amount":2,"note":""}`, "poison", "edit", old, "-")
+		x.want(t, 0, `{"to":"ada","amount":2,"note":""}`, "poison", "edit", "-why", "x", old, "-")
 	}
 	x.keep(t, worldtest.Accounts, edit)
 	x.tool = x.own()
@@ -128,9 +128,9 @@ func TestEditedMessage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, "a body that was not changed", x.want(t, 2, string(old.Data), "poison", "edit", old.ID, "-"), "the body is as it was")
-	contains(t, "a body that doesn't fit", x.want(t, 2, `{"to":"ada"}`, "poison", "edit", old.ID, "-"), `member "amount" is missing`)
-	contains(t, "JSON", x.want(t, 0, `{"to":"ada","amount":1,"balance":1,"note":"`+strings.Repeat("good", 30_000)+`"}`, "poison", "edit", entry.Key, "-", "-json"),
+	contains(t, "a body that was not changed", x.want(t, 2, string(old.Data), "poison", "edit", "-why", "x", old.ID, "-"), "the body is as it was")
+	contains(t, "a body that doesn't fit", x.want(t, 2, `{"to":"ada"}`, "poison", "edit", "-why", "x", old.ID, "-"), `member "amount" is missing`)
+	contains(t, "JSON", x.want(t, 0, `{"to":"ada","amount":1,"balance":1,"note":"`+strings.Repeat("good", 30_000)+`"}`, "poison", "edit", "-why", "x", entry.Key, "-", "-json"),
 		`"kind":"test.added.v1","queue":"notes","edited":"`+old.ID+`","result":"sent"}`)
 	got := worldtest.Take(t, x.Store, "notes")
 	if len(got) != 1 {
@@ -246,15 +246,15 @@ func TestEditIsRefusedIfApplied(t *testing.T) {
 			body = `{"to":"y","amount":1,"balance":1}`
 		}
 		if c.want == "" {
-			x.want(t, 0, body, "poison", "edit", c.e.ID, "-queue", c.queue, "-")
+			x.want(t, 0, body, "poison", "edit", "-why", "x", c.e.ID, "-queue", c.queue, "-")
 			worldtest.Take(t, s, c.queue)
 			continue
 		}
-		contains(t, c.name, x.want(t, 1, body, "poison", "edit", c.e.ID, "-queue", c.queue, "-"), c.want, "--again")
+		contains(t, c.name, x.want(t, 1, body, "poison", "edit", "-why", "x", c.e.ID, "-queue", c.queue, "-"), c.want, "--again")
 		if got := len(x.Poisoned(c.queue)); got != 1 {
 			t.Errorf("%s: got %d entries after a refusal, want 1", c.name, got)
 		}
-		x.want(t, 0, body, "poison", "edit", c.e.ID, "-queue", c.queue, "-again", "-")
+		x.want(t, 0, body, "poison", "edit", "-why", "x", c.e.ID, "-queue", c.queue, "-again", "-")
 		worldtest.Take(t, s, c.queue)
 	}
 }
@@ -282,20 +282,20 @@ func TestEditNeedsOneMessage(t *testing.T) {
 	}
 	x.work(t)
 	key := x.Poisoned(worldtest.Accounts)[0].Key
-	contains(t, "junk", x.want(t, 1, `{"to":"ada","amount":1}`, "poison", "edit", key, "-"), "holds no message that could be edited", "millrace send")
-	x.want(t, 0, "", "poison", "discard", "-id", key, "-yes")
+	contains(t, "junk", x.want(t, 1, `{"to":"ada","amount":1}`, "poison", "edit", "-why", "x", key, "-"), "holds no message that could be edited", "millrace send")
+	x.want(t, 0, "", "poison", "discard", "-why", "x", "-id", key, "-yes")
 	x.poisoned(t, worldtest.Add{Key: "twice", To: "ada", Amount: 1})
 	x.keep(t, worldtest.Accounts, func() {
-		x.want(t, 0, "", "poison", "discard", "-id", "twice", "-yes")
+		x.want(t, 0, "", "poison", "discard", "-why", "x", "-id", "twice", "-yes")
 		x.poisoned(t, worldtest.Add{Key: "twice", To: "ada", Amount: 2})
 	})
 	all := x.Poisoned(worldtest.Accounts)
-	contains(t, "two", x.want(t, 2, `{"to":"ada","amount":3}`, "poison", "edit", "twice", "-"), `"twice" stands for several messages`, all[0].Key, all[1].Key)
-	x.want(t, 0, `{"to":"ada","amount":3}`, "poison", "edit", all[0].Key, "-")
+	contains(t, "two", x.want(t, 2, `{"to":"ada","amount":3}`, "poison", "edit", "-why", "x", "twice", "-"), `"twice" stands for several messages`, all[0].Key, all[1].Key)
+	x.want(t, 0, `{"to":"ada","amount":3}`, "poison", "edit", "-why", "x", all[0].Key, "-")
 	if left := x.Poisoned(worldtest.Accounts); len(left) != 1 || left[0].Key != all[1].Key {
 		t.Errorf("got %d entries left, want the other one", len(left))
 	}
-	x.want(t, 3, `{}`, "poison", "edit", "nope", "-")
+	x.want(t, 3, `{}`, "poison", "edit", "-why", "x", "nope", "-")
 }
 
 // A message that the program has compensated for is edited only by who knows better. With the program's code an edit is
@@ -308,10 +308,10 @@ func TestEditWithTheProgramsCode(t *testing.T) {
 	id := strings.TrimSpace(x.want(t, 0, `{"for":"eve","items":null,"price":-1}`, "send", "stranger.wish.v1", "-"))
 	contains(t, "send", x.want(t, 2, `{"for":"eve","items":null,"price":101}`, "send", "stranger.wish.v1", "-"), "standard input: refused by its check: price: at most 100")
 	x.work(t)
-	contains(t, "edit", x.want(t, 2, `{"for":"eve","items":[],"price":101}`, "poison", "edit", id, "-"), "price: at most 100")
-	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", id, "-"), "the program has compensated for the old message, by ", "--again")
+	contains(t, "edit", x.want(t, 2, `{"for":"eve","items":[],"price":101}`, "poison", "edit", "-why", "x", id, "-"), "price: at most 100")
+	contains(t, "edit", x.want(t, 1, `{"for":"eve","items":[],"price":1}`, "poison", "edit", "-why", "x", id, "-"), "the program has compensated for the old message, by ", "--again")
 	contains(t, "retry", x.want(t, 0, "", "poison", "retry", "-all", "-dry-run"), "Note: the program has compensated for 1 message. ")
-	x.want(t, 0, `{"price":1,"items":[],"for":"eve"}`, "poison", "edit", id, "-again", "-")
+	x.want(t, 0, `{"price":1,"items":[],"for":"eve"}`, "poison", "edit", "-why", "x", id, "-again", "-")
 	if got := worldtest.Take(t, x.Store, "wishes"); len(got) != 1 || string(got[0].Data) != `{"for":"eve","items":[],"price":1}` {
 		t.Errorf("got %+v, want the form that the type has", got)
 	}
@@ -327,9 +327,9 @@ func TestEditOfWhatIsOld(t *testing.T) {
 	x.enqueue(t, "notes", worldtest.Envelope(id, worldtest.Added{To: "x", Note: "bad"}))
 	x.work(t)
 	const body = `{"to":"y","amount":1,"balance":1}`
-	contains(t, "refused", x.want(t, 1, body, "poison", "edit", id, "-"), "more than 30 days ago", "millrace send", "--again")
+	contains(t, "refused", x.want(t, 1, body, "poison", "edit", "-why", "x", id, "-"), "more than 30 days ago", "millrace send", "--again")
 	if got := len(x.Poisoned("notes")); got != 1 {
 		t.Errorf("got %d entries after a refusal, want 1", got)
 	}
-	contains(t, "again", x.want(t, 0, body, "poison", "edit", id, "-again", "-"), "Note: the old message counts from more than 30 days ago")
+	contains(t, "again", x.want(t, 0, body, "poison", "edit", "-why", "x", id, "-again", "-"), "Note: the old message counts from more than 30 days ago")
 }

@@ -45,10 +45,10 @@ func TestSettlingTellsOfHaltedKeys(t *testing.T) {
 		want     string // after stays; empty: nothing is told
 		json     string
 	}{
-		{"discard", []string{"discard", "-yes", "-id"}, 0, ", and its other messages wait. " + release + "them go on.", `"result":"discarded","halted":"it's ada"}`},
+		{"discard", []string{"discard", "-why", "x", "-yes", "-id"}, 0, ", and its other messages wait. " + release + "them go on.", `"result":"discarded","halted":"it's ada"}`},
 		{"retry", []string{"retry", "-id"}, 0, " until message ID is done. " + release + "the others of the key go on before.", `"result":"sent back","halted":"it's ada"}`},
-		{"edit", []string{"edit", "-again", "-data", "-"}, 0, ", and the edited message waits with the others. " + release + "them go on.", `"result":"sent","halted":"it's ada"}`},
-		{"edit of an event in order", []string{"edit", "-again", "-data", "-"}, 7, " until message NEW is done. " + release + "the others of the key go on before.", `"result":"sent","halted":"it's ada"}`},
+		{"edit", []string{"edit", "-why", "x", "-again", "-data", "-"}, 0, ", and the edited message waits with the others. " + release + "them go on.", `"result":"sent","halted":"it's ada"}`},
+		{"edit of an event in order", []string{"edit", "-why", "x", "-again", "-data", "-"}, 7, " until message NEW is done. " + release + "the others of the key go on before.", `"result":"sent","halted":"it's ada"}`},
 		{"dry run", []string{"discard", "-dry-run", "-id"}, 0, "", `"result":"selected"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestSettlingWithoutHaltedKeys(t *testing.T) {
 		}
 		return do()
 	})
-	code, out, told := x.doOn(t, away, "", "poison", "discard", "-yes", "-id", id)
+	code, out, told := x.doOn(t, away, "", "poison", "discard", "-why", "x", "-yes", "-id", id)
 	if code != 0 {
 		t.Errorf("got exit code %d", code)
 	}

@@ -101,7 +101,7 @@ func TestUnreadableEntries(t *testing.T) {
 	if got := d.taken(t); len(got) != 1 || !strings.Contains(got[0], `"good"`) {
 		t.Errorf("sent: got %q, want the good one", got)
 	}
-	if out, code := d.do(t, "poison", "discard", "-yes", "-reason", poison.ReasonUnreadable); code != 0 {
+	if out, code := d.do(t, "poison", "discard", "-why", "x", "-yes", "-reason", poison.ReasonUnreadable); code != 0 {
 		t.Errorf("discard: got exit code %d and\n%s", code, out)
 	}
 	if got := d.count(t, "poison"); got != 1 { // the blob that belongs to no queue
@@ -161,7 +161,7 @@ func FuzzPoisonEntry(f *testing.F) {
 				t.Errorf("%d sent and %d left of 1", sent, left)
 			}
 		}
-		if out, code := d.do(t, "poison", "discard", "-yes", "-all"); ok && code != boot.ExitOK {
+		if out, code := d.do(t, "poison", "discard", "-why", "x", "-yes", "-all"); ok && code != boot.ExitOK {
 			t.Errorf("discard: got exit code %d and %q", code, out)
 		}
 		if left := d.count(t, "poison"); ok && left != 0 {

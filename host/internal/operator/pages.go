@@ -22,7 +22,8 @@ type pagesInput struct {
 // pages is the act that serves the pages of operators, for a store whose program isn't at hand.
 func (s *session) pages() *act.Act {
 	return act.New(act.Act{Noun: "ops", Role: act.Viewer, About: "serve the pages of operators, until a signal",
-		More: "Without --tokens and --header it prints a link that works once, for whoever sees this terminal.",
+		More: "Without --tokens and --header it prints a link that works once, for whoever sees this terminal. ops token makes a token, and the line " +
+			"of --tokens that lets it in.",
 	}, func(in *pagesInput) []act.Field {
 		in.address = "127.0.0.1:9091"
 		proxies := act.Text(new(string), "proxies", "the `ADDRESSES` of the proxies that may forward requests, with commas, as in 10.0.0.7,10.1.0.0/16. Their header is believed")
@@ -50,7 +51,7 @@ type tokenLine struct {
 func newToken() *act.Act {
 	type input struct{ name, role string }
 	return act.New(act.Act{Noun: "ops", Verb: "token", Role: act.Viewer, Local: true, About: "make a token with which a person logs in to the pages",
-		More: "It prints the token, for the person, and a line for the file of --tokens. Nothing is stored: the line lets nobody in.",
+		More: "It prints the token, for the person, and a line for the file of ops --tokens, which serves the pages. Nothing is stored: the line lets nobody in.",
 	}, func(in *input) []act.Field {
 		return []act.Field{
 			act.Text(&in.name, "name", "the person").At("NAME"),

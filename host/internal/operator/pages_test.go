@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -115,11 +116,38 @@ func TestPagesByALink(t *testing.T) {
 	}
 }
 
+// The help of a noun that is an act of its own tells of that act and of its verbs.
+func TestHelpTellsOfANounAndItsVerbs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "")
+	for verb, want := range map[string][]string{
+		"ops": {"serve the pages of operators, until a signal; also token"}, "spool": {"; also discard, list, release, reports"}, "queues": {"list, pause, peek, purge, resume, show"},
+	} {
+		i := slices.IndexFunc(Verbs(), func(v [2]string) bool { return v[0] == verb })
+		if i < 0 || !strings.HasSuffix(Verbs()[i][1], want[0]) {
+			t.Errorf("%s: got %v, want %q", verb, Verbs(), want)
+		}
+	}
+	for args, want := range map[string]string{"help": "ops token NAME ROLE", "help ops": "ops token makes a token", "ops token --help": "ops --tokens, which serves the pages"} {
+		if r := w.run(t, strings.Fields(args)...); r.code != 0 || !strings.Contains(r.out, want) {
+			t.Errorf("%s: got %s%s, want %q", args, r.out, r.err, want)
+		}
+	}
+}
+
 // Pages that anybody could see, or whose tokens anybody could read, are not served. The refusal names the flag.
 func TestPagesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
+	twice := filepath.Join(t.TempDir(), "twice.tokens")
+	made := w.want(t, 0, "ops", "token", "ada", "viewer", "--json")
+	line := jsonLines[tokenLine](t, made)[0].Line
+	if err := os.WriteFile(twice, []byte("# who\n"+line+"\n\n"+line+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, args := range map[string][]string{
+		"millrace: ops: --tokens: stat /nowhere":  {"--listen", "127.0.0.1:0", "--tokens", "/nowhere"},
+		"line 4: line 2 has this name already. T": {"--listen", "127.0.0.1:0", "--tokens", twice},
 		"set --tokens, or --header and --proxies": {"--listen", ":0"},
 		"set --insecure if nobody else is on the": {"--listen", ":0", "--tokens", "x"},
 		"name them in --proxies":                  {"--listen", "127.0.0.1:0", "--header", "X-User"},

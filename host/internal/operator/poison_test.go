@@ -274,15 +274,15 @@ func TestDiscard(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	sent := w.poison(t, 3, closed)
-	w.want(t, 2, "poison", "discard", "-all")
-	if r := w.want(t, 0, "poison", "discard", "-yes", "-id", reservations.Key(sent[0].ID)); r.out != "Discarded 1 message.\n" {
+	w.want(t, 2, "poison", "discard", "-why", "x", "-all")
+	if r := w.want(t, 0, "poison", "discard", "-why", "x", "-yes", "-id", reservations.Key(sent[0].ID)); r.out != "Discarded 1 message.\n" {
 		t.Errorf("got %q", r.out)
 	}
-	if got := jsonLines[acts.Settled](t, w.want(t, 0, "poison", "discard", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != "discarded" {
+	if got := jsonLines[acts.Settled](t, w.want(t, 0, "poison", "discard", "-why", "x", "-yes", "-json", "-all")); len(got) != 2 || got[0].Result != "discarded" {
 		t.Errorf("got %+v", got)
 	}
-	w.want(t, 2, "poison", "discard", "-all") // even if there are none
-	if r := w.want(t, 0, "poison", "discard", "-all", "-yes"); r.out != "Discarded 0 messages.\n" {
+	w.want(t, 2, "poison", "discard", "-why", "x", "-all") // even if there are none
+	if r := w.want(t, 0, "poison", "discard", "-why", "x", "-all", "-yes"); r.out != "Discarded 0 messages.\n" {
 		t.Errorf("of none: got %q", r.out)
 	}
 	if got := len(w.poisoned(t)); got > 0 {
@@ -315,7 +315,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		}
 		return do()
 	})
-	code, out, told := w.do(t, late, "poison", "discard", "-all", "-yes", "-json")
+	code, out, told := w.do(t, late, "poison", "discard", "-why", "x", "-all", "-yes", "-json")
 	if code != boot.ExitError || !strings.Contains(told, "1 message not settled") {
 		t.Errorf("got exit code %d and %q, want an error for the new entry", code, told)
 	}

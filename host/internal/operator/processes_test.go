@@ -177,9 +177,9 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	contains(t, "retry of none", x.want(t, 0, "", "processes", "retry", "-prefix", "x"), "No instances.")
 	contains(t, "rerun of many", x.want(t, 0, "", "processes", "rerun", "-status", "canceled", "-since", "1h", "-wait", "2m"), "trip t2 01 done")
 	x.until(t, "t2 inprocess ", "-waits", "car")
-	contains(t, "neither", x.want(t, 2, "", "processes", "retry"), "want ID [STEP], or flags that select instances")
-	contains(t, "both", x.want(t, 2, "", "processes", "retry", "t1", "-stuck"), "want one instance by its ID, or those that flags select, not both")
-	contains(t, "dry run of one", x.want(t, 2, "", "processes", "rerun", "t1", "01", "-dry-run"), "-dry-run is for flags that select instances")
+	contains(t, "neither", x.want(t, 2, "", "processes", "retry"), "want ID, and STEP if need be, or what selects instances, such as --since")
+	contains(t, "both", x.want(t, 2, "", "processes", "retry", "t1", "-stuck"), "want one instance by ID, or those that are selected, such as by --since, not both")
+	contains(t, "dry run of one", x.want(t, 2, "", "processes", "rerun", "t1", "01", "-dry-run"), "--dry-run is for what selects instances")
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -359,7 +359,7 @@ func TestProcessesList(t *testing.T) {
 		for args, want := range map[string]string{
 			"list -plan nope": `unknown plan "nope"; want one of trip`, "list -status nope": "want one of init, inprocess", "list -stuck -status completed": "not both", "list -tag x": "want K=V",
 			"list -since -1h": "--since: invalid value \"-1h\": want a time such as 90s, 30m or 12h, from 0s to 400 days", "show a#1": "ID: it has a #", "skip a1 01 -result done": "--result: invalid value \"done\": it is not JSON",
-			"signal a1 nope.v1 -": "no step of plan trip waits for \"nope.v1\"; want one of stranger.arrived.v1", "signal a1 NOPE -": "processes signal: KIND: kind \"NOPE\": want", "rerun a1": "want ID STEP",
+			"signal a1 nope.v1 -": "no step of plan trip waits for \"nope.v1\"; want one of stranger.arrived.v1", "signal a1 NOPE -": "processes signal: KIND: kind \"NOPE\": want", "rerun a1": "want ID and STEP",
 		} {
 			contains(t, args, x.want(t, 2, "{}", append([]string{"processes"}, strings.Fields(args)...)...), want)
 		}
@@ -401,11 +401,11 @@ func TestActsOnManyThatFail(t *testing.T) {
 		pass(t, 10*time.Second)
 		contains(t, "fail", x.want(t, 1, "", "processes", "fail", "b", "-wait", "1m"), "refused: ")
 		for args, want := range map[string]string{
-			"rerun b 02 -stuck":       "want one instance by its ID, or those that flags select, not both",
+			"rerun b 02 -stuck":       "want one instance by ID, or those that are selected, such as by --since, not both",
 			"rerun -dry-run -yes":     "unknown flag --yes",
 			"retry -prefix b b":       "not both",
 			"cancel b -prefix b":      "unknown flag --prefix",
-			"retry":                   "want ID [STEP], or flags that select instances, such as --since 2h",
+			"retry":                   "want ID, and STEP if need be, or what selects instances, such as --since",
 			"retry -stuck -status x":  "want one of init, inprocess",
 			"signal b stranger.wish ": "want ID KIND FILE",
 		} {

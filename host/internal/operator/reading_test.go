@@ -33,7 +33,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 	x.haltAs(t, "bob", poisoned, 0)
 	openHall(t, s, "hall", "a")
 	for _, line := range []string{
-		"ids raise orders 7 -yes", "gates open release", "queues pause notes -why x", "settings set seats=60 -of hall", "settings set seats=61 -of hall",
+		"ids raise orders 7 -yes -why x", "gates open release", "queues pause notes -why x", "settings set seats=60 -of hall", "settings set seats=61 -of hall",
 	} {
 		x.want(t, 0, "", strings.Fields(line)...)
 	}

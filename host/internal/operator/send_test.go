@@ -44,15 +44,15 @@ func TestBodiesComeFromFiles(t *testing.T) {
 		{"send nope nope.json", 2, `send: unknown command "nope"; want one of stranger.wish.v1, test.add.v1`},
 		{"send test.added.v1 nope.json", 2, `send: unknown command "test.added.v1"`},
 		{"send test.add.v1 nope.json --delay 1h --at 2030-01-01T00:00:00Z", 2, "send: want --delay or --at, not both"},
-		{"poison edit " + old + " " + file, 2, "millrace: poison edit: " + file + wrong},
-		{"poison edit " + old + " --data " + file, 2, "millrace: poison edit: " + file + wrong},
-		{"poison edit " + old + " -", 2, "millrace: poison edit: standard input" + wrong},
-		{"poison edit " + old + " --data=-", 2, "millrace: poison edit: standard input" + wrong},
-		{"poison edit " + old, 2, "poison edit: want the new body: --data FILE, or - after the ID for the standard input"},
-		{"poison edit " + old + " nope.json", 1, "nope.json"},
-		{"poison edit " + old + " - --data " + file, 2, `poison edit: unknown argument "-": --data is given`},
-		{"poison edit " + old + " --data x y", 2, `poison edit: unknown argument "y": --data is given`},
-		{"poison edit " + old + " - --queue nope", 2, "poison edit: --queue: unknown queue"},
+		{"poison edit -why x " + old + " " + file, 2, "millrace: poison edit: " + file + wrong},
+		{"poison edit -why x " + old + " --data " + file, 2, "millrace: poison edit: " + file + wrong},
+		{"poison edit -why x " + old + " -", 2, "millrace: poison edit: standard input" + wrong},
+		{"poison edit -why x " + old + " --data=-", 2, "millrace: poison edit: standard input" + wrong},
+		{"poison edit -why x " + old, 2, "poison edit: want the new body: --data FILE"},
+		{"poison edit -why x " + old + " nope.json", 1, "nope.json"},
+		{"poison edit -why x " + old + " - --data " + file, 2, `poison edit: unknown argument "-": --data is given`},
+		{"poison edit -why x " + old + " --data x y", 2, `poison edit: unknown argument "y": --data is given`},
+		{"poison edit -why x " + old + " - --queue nope", 2, "poison edit: --queue: unknown queue"},
 	} {
 		contains(t, c.args, x.want(t, c.code, `{"to":"ada","amount":"5"}`, strings.Fields(c.args)...), c.want)
 	}
@@ -115,7 +115,7 @@ func TestSendRefuses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
 	for _, c := range []struct{ kind, body, want string }{
-		{"cancel", ``, "want a JSON object"},
+		{"cancel", ``, "it is empty"},
 		{"cancel", `[]`, "want a JSON object"},
 		{"cancel", `{`, "not closed"},
 		{"cancel", `{"id":"a","date":"b"`, "not closed"},
@@ -140,7 +140,7 @@ func TestSendRefuses(t *testing.T) {
 	}
 	cmd := command(w.dir, w.url, "send", "reservations.make.v1", "-")
 	cmd.Stdin = strings.NewReader(strings.Repeat(" ", channel.MaxData+1))
-	if r := finish(t, cmd); r.code != 1 || !strings.Contains(r.err, "standard input: more than") {
+	if r := finish(t, cmd); r.code != 2 || !strings.Contains(r.err, "standard input: more than") {
 		t.Errorf("too long: got exit code %d and %q", r.code, r.err)
 	}
 	if st, err := w.store.Queue("reservations").Stats(t.Context()); err != nil || st != (storage.Stats{}) {

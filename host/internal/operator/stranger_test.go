@@ -51,7 +51,7 @@ func testWalk(t *testing.T, s *storage.Store) {
 	old := firstLine(x.want(t, 0, `{"to":"ada","amount":1}`, "send", "test.add.v1", "-"))
 	x.work(t)
 	x.fail = func(m worldtest.Add) error { return nil }
-	x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", old, "-")
+	x.want(t, 0, `{"to":"ada","amount":2}`, "poison", "edit", "-why", "x", old, "-")
 	x.work(t)
 	worldtest.Want(t, "balance after an edit", x.Balance("ada"), 7)
 	x.want(t, 3, "", "poison", "show", "-reveal", "-why=x", old)

@@ -78,10 +78,10 @@ func TestExitCodes(t *testing.T) {
 		{"poison discard -all", 2, "--dry-run"},
 		{"poison discard -kind reservations.make.v1", 2, "--dry-run"},
 		{"poison discard -all -queue mails", 2, "--dry-run"}, // the queue is empty
-		{"poison discard -all -queue mails -yes", 0, "Discarded 0 messages"},
+		{"poison discard -all -queue mails -yes -why x", 0, "Discarded 0 messages"},
 		{"poison discard -all -yes -dry-run", 2, "not both"},
 		{"poison discard -all -dry-run", 0, "Would discard 2 messages"},
-		{"poison discard -kind nope -yes", 3, "nope"},
+		{"poison discard -kind nope -yes -why x", 3, "nope"},
 		{"values show", 2, "KIND KEY"},
 		{"values show capacity", 2, "KIND KEY"},
 		{"values show nope 2026-12-24", 2, "capacity, evenings, months, statuses"},
@@ -129,6 +129,7 @@ func TestExitCodes(t *testing.T) {
 		{"schedules backfill -help", 0, "of this machine"},
 		{"ids raise orders", 2, "NAME NUMBER"},
 		{"ids raise orders 7", 2, "add --yes to do it, or --dry-run"},
+		{"ids raise orders 7 -yes", 2, "add --why TEXT"},
 		{"ids raise orders 7 -yes -dry-run", 2, "not both"},
 		{"ids raise orders 7-5 -yes", 2, "the check digit doesn't fit"},
 		{"ids raise orders seven -yes", 2, "want a number such as 1041"},
@@ -244,7 +245,7 @@ func TestNoStoreIsMade(t *testing.T) {
 		case "audit show":
 			args = append(args, audit.NewID())
 		case "poison edit":
-			args = append(args, "x", "-data", command1)
+			args = append(args, "x", "-data", command1, "-why", "x")
 		case "views rebuild":
 			args = append(args, "months")
 		case "send", "values try":
@@ -254,7 +255,7 @@ func TestNoStoreIsMade(t *testing.T) {
 		case "poison retry":
 			args = append(args, "-all")
 		case "poison discard":
-			args = append(args, "-all", "-yes")
+			args = append(args, "-all", "-yes", "-why", "x")
 		case "queues pause":
 			args = append(args, "mails", "-why", "x")
 		case "queues peek", "queues show":
@@ -268,11 +269,11 @@ func TestNoStoreIsMade(t *testing.T) {
 		case "bulk show", "bulk pause", "bulk resume", "bulk cancel":
 			args = append(args, aBulkAct)
 		case "ids raise":
-			args = append(args, "orders", "7", "-yes")
+			args = append(args, "orders", "7", "-yes", "-why", "x")
 		case "signals send":
 			args = append(args, "reload")
 		case "locks raise":
-			args = append(args, "nightly", "7")
+			args = append(args, "nightly", "7", "-why", "x")
 		case "schedules show", "schedules pause", "schedules resume", "schedules run":
 			args = append(args, "nightly")
 		case "schedules backfill":

@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// checkObject refuses a text that is not one JSON object, and members that occur twice.
-func checkObject(body []byte) error {
+// CheckObject refuses a text that is not one JSON object, and members that occur twice.
+func CheckObject(body []byte) error {
 	if !bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		return errors.New("want a JSON object")
 	}

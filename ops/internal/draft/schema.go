@@ -26,7 +26,7 @@ func Check(body []byte, schema json.RawMessage) error {
 	if !utf8.Valid(body) { // a decoder would replace it by U+FFFD
 		return errors.New("want UTF-8")
 	}
-	if err := checkObject(body); err != nil || len(schema) == 0 {
+	if err := CheckObject(body); err != nil || len(schema) == 0 {
 		return err
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))

@@ -224,10 +224,10 @@ func challenge(w http.ResponseWriter, status int) {
 	}
 }
 
-// IsProgram reports that a program asks, and no browser.
+// IsProgram reports that a program asks, and no browser: it wants JSON, or sends some and wants no page.
 func IsProgram(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+	accept, sent := r.Header.Get("Accept"), r.Header.Get("Content-Type")
+	return !strings.Contains(accept, "text/html") && (strings.Contains(accept, "application/json") || strings.HasPrefix(sent, "application/json"))
 }
 
 // Problem answers a program that something isn't shown or done.

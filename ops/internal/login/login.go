@@ -108,7 +108,7 @@ func New(cfg Config) (*Door, error) {
 	case cfg.Tokens != "":
 		var err error
 		if d.tokens, err = newTokens(cfg.Tokens); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", cfg.flag("tokens"), err)
 		}
 	case cfg.Header == "" && cfg.Link == nil:
 		return nil, fmt.Errorf("no way in is configured: %s", cfg.waysIn())

@@ -76,6 +76,7 @@ func readTokens(path string) (all []tokenLine, err error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
+	names := map[string]int{} // the line of each name, once for a token and once for a proxy
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
 		text := strings.TrimSpace(lines.Text())
@@ -93,6 +94,14 @@ func readTokens(path string) (all []tokenLine, err error) {
 		if err := checkName(parts[0]); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", path, n, err)
 		}
+		named := parts[0]
+		if parts[2] == byProxy {
+			named += ":" + byProxy
+		}
+		if before := names[named]; before > 0 {
+			return nil, fmt.Errorf("%s: line %d: line %d has this name already. Take one of the two out, or give each a name of its own, such as NAME-laptop", path, n, before)
+		}
+		names[named] = n
 		if parts[2] == byProxy {
 			all = append(all, tokenLine{parts[0], role, byProxy})
 			continue

@@ -1,0 +1,40 @@
+package act_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/ops/act"
+)
+
+// A text names the fields of its request by the words of the surface. Command lines, other flags and what somebody has
+// typed stay as they are.
+func TestTextsNameFieldsAsTheSurfaceDoes(t *testing.T) {
+	t.Parallel()
+	r := new(bell).ring().Request()
+	page := act.Surface{Command: "millrace", Word: func(f act.Field) string { return "«" + f.Name + "»" }, Before: func(f act.Field) string { return f.Name }}
+	for text, want := range map[string]string{
+		"add --why TEXT: it tells others":                        "add «why»: it tells others",
+		"want --dry-run, not --nope":                             "want «dry-run», not --nope",
+		"millrace bells ring X --why TEXT tells, and --why, too": "millrace bells ring X --why TEXT tells, and «why», too",
+		`no bell "--why"`:                                        `no bell "--why"`,
+		`go back by "bells ring --why x" with --why TEXT`:        `go back by "bells ring --why x" with «why»`,
+		"no flag": "no flag",
+	} {
+		worldtest.Want(t, text, page.Text(r, text), want)
+	}
+	line := page
+	line.Values = true
+	worldtest.Want(t, "with values", line.Text(r, "add --why TEXT, please"), "add «why» TEXT, please")
+
+	err := page.Error(r, act.UsageOf("why", "it says nothing; see --dry-run"))
+	worldtest.Want(t, "an error", err.Error(), "why: it says nothing; see «dry-run»")
+	if bad := (*act.UsageError)(nil); !errors.As(err, &bad) {
+		t.Errorf("got %T", err)
+	}
+	plain := errors.New("plain")
+	if got := page.Error(r, plain); got != plain || page.Error(r, nil) != nil {
+		t.Errorf("got %v", got)
+	}
+}
