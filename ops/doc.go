@@ -51,6 +51,7 @@
 //	told.go   what an act tells, kept for a page or for JSON; table.go its tables as HTML
 //	plain.go  text without what people can't see
 //	choice.go what people choose from where a list needs a name
+//	ways.go   the acts that pages can do, and which page shows what
 //	pages.go  the pages; forms.go the acts that change something; members.go the JSON that asks for one
 //	look.go   how tables, names and the way around look, and the files that a browser keeps
 //	overview.go the first page; search.go what a word names

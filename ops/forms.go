@@ -91,7 +91,7 @@ func aboutIn(q *act.Request, f act.Field) string {
 
 // asked returns the act that a request names, if its person may do it.
 func (s *server) asked(w http.ResponseWriter, r *http.Request) *act.Act {
-	a := s.find(r.PathValue("noun"), r.PathValue("verb"))
+	a := s.table.find(r.PathValue("noun"), r.PathValue("verb"))
 	if a == nil {
 		s.nowhere(w, r)
 		return nil

@@ -114,10 +114,6 @@ func linkTo(a *act.Act, root, query string) link {
 	return link{Name: cmp.Or(a.Verb, a.Noun), About: a.About, Path: path, Destroys: a.Sure == act.Must}
 }
 
-// isDots reports that a name has a meaning of its own as a part of a path, also where it is escaped: browsers and
-// servers take it away.
-func isDots(name string) bool { return name == "." || name == ".." }
-
 // Of a longer word of a table people read the beginning and the end.
 const longest, beginning, ending = 26, 9, 8
 

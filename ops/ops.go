@@ -77,7 +77,7 @@ type server struct {
 	base   string
 	bulk   *bulk.Driver
 	reads  *reads
-	table  []*act.Act
+	table  table
 	pages  *template.Template
 	served map[string]served // files of the pages
 	log    *slog.Logger
@@ -123,35 +123,6 @@ func New(cfg Config) (*Pages, error) {
 	mux.HandleFunc("GET "+s.base+"/do/{noun}", s.form)
 	mux.HandleFunc("POST "+s.base+"/do/{noun}", s.do)
 	return &Pages{door.Guard(s.base, known(mux, s)), driver}, nil
-}
-
-// find returns an act by its noun and verb; nil if there is none.
-func (s *server) find(noun, verb string) *act.Act {
-	i := slices.IndexFunc(s.table, func(a *act.Act) bool { return a.Noun == noun && a.Verb == verb })
-	if i < 0 {
-		return nil
-	}
-	return s.table[i]
-}
-
-// of returns the acts of a noun, in the order of the table.
-func (s *server) of(noun string) (all []*act.Act) {
-	for _, a := range s.table {
-		if a.Noun == noun {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
-// nouns are the nouns that have a page, in the order of the table.
-func (s *server) nouns() (all []string) {
-	for _, a := range s.table {
-		if s.mainOf(a.Noun) != nil && a.Noun != "doctor" && !slices.Contains(all, a.Noun) {
-			all = append(all, a.Noun)
-		}
-	}
-	return all
 }
 
 // wantsJSON reports that a program asks.
@@ -325,7 +296,7 @@ func rootOf(r *http.Request, base string) string {
 }
 
 func (s *server) view(r *http.Request, title, noun string) view {
-	return view{Title: title, Noun: noun, Root: rootOf(r, s.base), Who: login.Of(r).Name, Nav: newNavigation(s.nouns(), noun), At: time.Now()}
+	return view{Title: title, Noun: noun, Root: rootOf(r, s.base), Who: login.Of(r).Name, Nav: newNavigation(s.table.nouns(), noun), At: time.Now()}
 }
 
 // show takes what a read has told, or why it failed.

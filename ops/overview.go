@@ -47,7 +47,7 @@ type mended struct {
 // overview shows what is wrong, worst first, and the queues.
 func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	s.bulk.Look()
-	found, err := s.read(r.Context(), s.find("doctor", "").Request(), r.URL.Query())
+	found, err := s.read(r.Context(), s.table.find("doctor", "").Request(), r.URL.Query())
 	if wantsJSON(r) {
 		s.answer(w, found, err)
 		return
@@ -82,7 +82,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 		p.Findings = append(p.Findings, mended{Finding: f, Links: p.mends(r, s, f)})
 	}
 	p.queues(r, s)
-	p.Rates = s.sectionOf(r, "The last 24 hours", s.find("rates", ""), nil)
+	p.Rates = s.sectionOf(r, "The last 24 hours", s.table.find("rates", ""), nil)
 	if statusOf(err) == http.StatusServiceUnavailable { // once is enough
 		p.Queues.lost()
 		p.Rates.lost()
@@ -95,14 +95,14 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all []link) {
 	for _, h := range f.Acts {
 		noun, verb, _ := strings.Cut(h.Act, " ")
-		a := s.find(noun, verb)
+		a := s.table.find(noun, verb)
 		if a == nil || !login.Of(r).May(a.Role) {
 			continue
 		}
 		with := url.Values(h.With(a))
 		l := linkTo(a, p.Root, with.Encode())
 		if a.Role == act.Viewer {
-			l.Path = readPath(p.Root, s, a, with)
+			l.Path = s.table.readPath(p.Root, a, with)
 		}
 		all = append(all, l)
 	}
@@ -110,23 +110,6 @@ func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all 
 		all = append(all, link{Name: "show more", About: "on the page of " + strings.SplitN(page, "/", 2)[0], Path: p.Root + page})
 	}
 	return all
-}
-
-// readPath is the way to what an act shows that only reads.
-func readPath(root string, s *server, a *act.Act, with url.Values) string {
-	switch {
-	case a.Noun == "queues" && a.Verb == "peek":
-		return root + "queues/" + url.PathEscape(with.Get("queue"))
-	case a.Verb == "show" && a != s.mainOf(a.Noun):
-		one := map[string]string{}
-		for name, texts := range with {
-			one[name] = texts[0]
-		}
-		return s.href(root, &act.Link{Act: a.Name(), With: one})
-	case a == s.mainOf(a.Noun) || a.Verb == "list":
-		return root + a.Noun + strings.TrimSuffix("?"+with.Encode(), "?")
-	}
-	return linkTo(a, root, with.Encode()).Path
 }
 
 // pageOf is the page that shows more of a finding; "" for none.
@@ -152,7 +135,7 @@ func pageOf(f doctor.Finding) string {
 // queues fills in the queues, with what comes and goes.
 func (p *overviewPage) queues(r *http.Request, s *server) {
 	p.Queues.Name = "Queues"
-	t, err := s.read(r.Context(), s.find("queues", "list").Request(), nil)
+	t, err := s.read(r.Context(), s.table.find("queues", "list").Request(), nil)
 	if err != nil {
 		p.Queues.Error, p.Queues.Lost = err.Error(), statusOf(err) == http.StatusServiceUnavailable
 	}

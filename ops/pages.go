@@ -80,56 +80,23 @@ func (s *server) answer(w http.ResponseWriter, t *told, err error) {
 	_, _ = w.Write(append(body, '\n')) // the client may have gone
 }
 
-// mainOf returns the act that a noun's page shows: its list, or else the first one that only reads and needs nothing.
-func (s *server) mainOf(noun string) *act.Act {
-	if a := s.find(noun, "list"); a != nil {
-		return a
-	}
-	for _, a := range s.of(noun) {
-		if a.Role == act.Viewer && needs(a.Request()) == 0 {
-			return a
-		}
-	}
-	return nil
-}
-
-// needs counts the fields with a place that a request must have.
-func needs(r *act.Request) (n int) {
-	for _, f := range r.Fields {
-		if f.Place != "" && !f.Optional {
-			n++
-		}
-	}
-	return n
-}
-
-// places counts the fields of a request that have a place.
-func places(r *act.Request) (n int) {
-	for _, f := range r.Fields {
-		if f.Place != "" {
-			n++
-		}
-	}
-	return n
-}
-
 // noun shows the list of a noun.
 func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	noun := r.PathValue("noun")
-	if len(s.of(noun)) == 0 {
+	if len(s.table.of(noun)) == 0 {
 		s.nowhere(w, r)
 		return
 	}
 	goOnWith(s.bulk, noun)
 	p := listPage{view: s.view(r, title(noun), noun)}
 	status := http.StatusOK
-	a := s.mainOf(noun)
+	a := s.table.mainOf(noun)
 	if wantsJSON(r) && a != nil {
 		t, err := s.read(r.Context(), a.Request(), r.URL.Query())
 		s.answer(w, t, err)
 		return
 	}
-	c := choosing{noun: noun, root: p.Root, main: a, show: s.find(noun, "show"), desk: s.reads.current}
+	c := choosing{noun: noun, root: p.Root, main: a, show: s.table.find(noun, "show"), desk: s.reads.current}
 	if p.Choice = c.choice(r, nil); p.Choice.Of == "" && a != nil {
 		status = s.list(r, a, &p, c)
 	}
@@ -138,7 +105,7 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 		look.Name, look.About = "reveal content", "with a reason, which the audit log keeps"
 		p.Acts = append(p.Acts, look)
 	}
-	for _, x := range s.of(noun) {
+	for _, x := range s.table.of(noun) {
 		if x != a && offers(r, x, s.reads.desk) {
 			p.Acts = append(p.Acts, linkTo(x, p.Root, ""))
 		}
@@ -165,7 +132,7 @@ func (s *server) list(r *http.Request, a *act.Act, p *listPage, c choosing) (sta
 	p.Fields = slices.DeleteFunc(p.Fields, func(f formField) bool { return a.Reveals && (f.Name == "reveal" || f.Name == "why") }) // a form alone reveals
 	p.Drawn = t.chart()
 	if a.Noun == "poison" && err == nil && !p.Filtered {
-		p.First = append(p.First, s.sectionOf(r, "By cause", s.find("poison", "groups"), url.Values{"limit": {mostGrouped}}).dated())
+		p.First = append(p.First, s.sectionOf(r, "By cause", s.table.find("poison", "groups"), url.Values{"limit": {mostGrouped}}).dated())
 	}
 	if p.Nothing != "" { // an empty list is a list
 		return http.StatusOK
@@ -197,9 +164,9 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMovedPermanently)
 		return
 	}
-	a := s.find(noun, "show")
+	a := s.table.find(noun, "show")
 	if a == nil || needs(a.Request()) > len(names) { // the documents of a collection, say
-		a = s.mainOf(noun)
+		a = s.table.mainOf(noun)
 	}
 	if a == nil {
 		s.nowhere(w, r)
@@ -248,7 +215,7 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 		maps.Copy(with, r.URL.Query())
 		offer(shown, "reveal the content", "with a reason, which the audit log keeps", with)
 	}
-	for _, x := range s.of(shown.Noun) {
+	for _, x := range s.table.of(shown.Noun) {
 		if x == shown || x.Role == act.Viewer || !offers(r, x, s.reads.desk) {
 			continue
 		}
@@ -277,7 +244,7 @@ func (s *server) more(r *http.Request, noun string, names []string) (all []secti
 	}
 	for _, x := range others {
 		with.Set(x.field, names[0])
-		all = append(all, s.sectionOf(r, x.title, s.find(x.noun, x.verb), with))
+		all = append(all, s.sectionOf(r, x.title, s.table.find(x.noun, x.verb), with))
 	}
 	return all
 }
@@ -290,7 +257,7 @@ func (s *server) sectionOf(r *http.Request, title string, a *act.Act, with url.V
 	if sec.Drawn = sec.Told.chart(); err != nil {
 		sec.Error, sec.Lost = err.Error(), statusOf(err) == http.StatusServiceUnavailable
 	}
-	if on := sec.Told.next(a, with); on != nil && a == s.mainOf(a.Noun) {
+	if on := sec.Told.next(a, with); on != nil && a == s.table.mainOf(a.Noun) {
 		sec.Next = rootOf(r, s.base) + a.Noun + "?" + on.Encode()
 	} else if on != nil {
 		sec.Next = linkTo(a, rootOf(r, s.base), on.Encode()).Path
@@ -311,31 +278,6 @@ func goOnWith(driver *bulk.Driver, noun string) {
 	if noun == "bulk" {
 		driver.Look()
 	}
-}
-
-// place names a thing in the fields of a request that have a place. An act whose list has no place gets the name as its
-// prefix.
-func place(q *act.Request, names []string, values url.Values) error {
-	n := 0
-	for _, f := range q.Fields {
-		if f.Place != "" && n < len(names) {
-			values.Set(f.Name, names[n])
-			n++
-		}
-	}
-	switch {
-	case n == len(names):
-		return nil
-	case n == 0 && len(names) == 1 && q.Field("id") != nil:
-		values.Set("id", names[0])
-		return nil
-	case n == len(names)-1 && q.Field("prefix") != nil && q.Act.Role == act.Viewer:
-		values.Set("prefix", names[n])
-		return nil
-	case n == 0 && q.Act.Role == act.Viewer: // a list without filters
-		return nil
-	}
-	return act.Usage("%s takes no such name", q.Act.Name())
 }
 
 // only leaves the rows whose first cell is a name.
@@ -430,9 +372,6 @@ func (x *noHandler) WriteHeader(status int) { x.status = status }
 // Write implements [http.ResponseWriter].
 func (x *noHandler) Write(p []byte) (int, error) { return len(p), nil }
 
-// thingIn is the name under which a link of a list has the thing of its row.
-const thingIn = "thing"
-
 // A told block of a page, as the templates see it.
 type toldView struct {
 	Told *told
@@ -442,7 +381,7 @@ type toldView struct {
 // funcs are what the templates call.
 func (s *server) funcs() template.FuncMap {
 	cellsOf := func(b toldView) *cells {
-		return &cells{href: func(l *act.Link) string { return s.href(b.view.Root, l) }}
+		return &cells{href: func(l *act.Link) string { return s.table.href(b.view.Root, l) }}
 	}
 	return template.FuncMap{
 		"cell":    func(b toldView, c cell) template.HTML { return cellsOf(b).cell(c) },
@@ -464,58 +403,3 @@ func viewOf(x any) view {
 }
 
 func (v view) frame() view { return v }
-
-// href is the way from a page to what a link names.
-func (s *server) href(root string, l *act.Link) string {
-	noun, verb, _ := strings.Cut(l.Act, " ")
-	a := s.find(noun, verb)
-	if a == nil {
-		return ""
-	}
-	path, query := root+noun, url.Values{}
-	for name, text := range l.With {
-		if text != "" {
-			query.Set(name, text)
-		}
-	}
-	switch {
-	case noun == "find":
-	case slices.ContainsFunc(slices.Collect(maps.Values(l.With)), isDots): // the act's own page takes names in its query
-		if thing := query.Get(thingIn); thing != "" {
-			query.Del(thingIn)
-			if show := s.find(noun, "show"); show != nil {
-				a = show
-			}
-			if place(a.Request(), []string{thing}, query) != nil {
-				return ""
-			}
-		}
-		path = root + "do/" + strings.ReplaceAll(a.Name(), " ", "/")
-	case query.Has(thingIn):
-		path += "/" + url.PathEscape(query.Get(thingIn))
-		query.Del(thingIn)
-	case verb == "show":
-		for _, f := range a.Request().Fields {
-			if f.Place != "" && query.Has(f.Name) {
-				path += "/" + url.PathEscape(query.Get(f.Name))
-				query.Del(f.Name)
-			}
-		}
-	case verb == "list" && query.Has("prefix") && s.find(noun, "show") == nil:
-		for _, f := range a.Request().Fields {
-			if f.Place != "" && query.Has(f.Name) {
-				path += "/" + url.PathEscape(query.Get(f.Name))
-				query.Del(f.Name)
-			}
-		}
-		path += "/" + url.PathEscape(query.Get("prefix"))
-		query.Del("prefix")
-	case a == s.mainOf(noun) || verb == "list":
-	default:
-		path = strings.TrimSuffix(root+"do/"+noun+"/"+verb, "/")
-	}
-	if len(query) > 0 {
-		path += "?" + query.Encode()
-	}
-	return path
-}

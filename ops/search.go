@@ -10,8 +10,8 @@ import (
 func (s *server) search(w http.ResponseWriter, r *http.Request) {
 	word := r.URL.Query().Get("q")
 	p := listPage{view: s.view(r, "Find", "find")}
-	q := s.find("find", "").Request()
-	if p.Sought = word; word == "" && !wantsJSON(r) && fill(s.find("find", "").Request(), r.URL.Query()) == nil {
+	q := s.table.find("find", "").Request()
+	if p.Sought = word; word == "" && !wantsJSON(r) && fill(s.table.find("find", "").Request(), r.URL.Query()) == nil {
 		p.Error = "Type an ID, a key or a name."
 		s.write(w, r, http.StatusOK, "list.html", p)
 		return
@@ -41,7 +41,7 @@ func (t *told) onlyOne(s *server, root string) string {
 	}
 	for _, c := range t.Blocks[0].Rows[0] {
 		if c.Link != nil {
-			return s.href(root, c.Link)
+			return s.table.href(root, c.Link)
 		}
 	}
 	return ""

@@ -110,7 +110,7 @@ func TestListsGoOn(t *testing.T) {
 	worldtest.Want(t, "waiting messages", len(all("queues/accounts", regexp.MustCompile(`href="[./]*messages/accounts/([^"?]*)`))), waiting)
 	worldtest.Want(t, "poison messages", len(all("queues/accounts", regexp.MustCompile(`href="[./]*poison/([^"?]*)`))), poisoned)
 	worldtest.Want(t, "documents", len(all("values/accounts", regexp.MustCompile(`href="[./]*values/accounts/([^"?]*)`))), 120)
-	x.want(t, 200, ask{path: "do/queues/peek?queue=accounts", role: act.Viewer, header: program}, "--skip 32 shows the next ones")
+	x.want(t, 200, ask{path: "do/queues/peek?queue=accounts", role: act.Viewer, header: program}, `\"skip\" 32 shows the next ones`)
 }
 
 // An instance is found by its plan and its ID, as people write the two.
