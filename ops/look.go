@@ -129,6 +129,11 @@ func short(s string) string {
 // aNumber is what stands right: a number, an age, a size.
 var aNumber = regexp.MustCompile(`^(≥ )?-?\d[\d,.]*%?$|^(\d+(\.\d+)?(ns|µs|ms|s|m|h|d))+( ago)?$|^\d+(\.\d+)? [kKMGT]?i?B$`)
 
+// isNumber asks the pattern where the first byte allows it: most cells of a long table are words.
+func isNumber(s string) bool {
+	return s != "" && (s[0] == '-' || s[0] > '~' || '0' <= s[0] && s[0] <= '9') && aNumber.MatchString(s)
+}
+
 // A look is how a table looks.
 type look struct {
 	Heads []lookHead
@@ -153,7 +158,7 @@ func newLook(b *block) (l look) {
 		for _, row := range b.Rows {
 			switch {
 			case i >= len(row) || row[i].Text == act.Unknown && !row[i].Number:
-			case row[i].Number || aNumber.MatchString(row[i].Text):
+			case row[i].Number || isNumber(row[i].Text):
 				numbers++
 			default:
 				other++

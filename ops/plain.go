@@ -13,7 +13,7 @@ import (
 // isHidden reports a rune that people can't see: a control character, or a mark that turns the direction of the text.
 func isHidden(r rune) bool {
 	switch {
-	case r == '\n', r == '\r', r == '\t', unicode.Is(unicode.Zs, r):
+	case ' ' <= r && r <= '~', r == '\n', r == '\r', r == '\t', unicode.Is(unicode.Zs, r):
 		return false
 	}
 	return !unicode.IsPrint(r) || r == utf8.RuneError

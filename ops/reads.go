@@ -18,6 +18,7 @@ const (
 	readFor    = 2 * time.Second       // how long what was read counts
 	slowRead   = 10 * time.Millisecond // and what takes longer is slow
 	slowFor    = 30 * time.Second      // how long what was read slowly is shown while it is read again
+	pageFirst  = 50 * time.Millisecond // and how long the read leaves the processors to the page
 	lookFor    = 10 * time.Second      // how long what the programs have published counts
 	groupsFor  = time.Minute           // how long groups of poison messages count: they cost a request for each message
 	readWithin = 15 * time.Second
@@ -114,9 +115,15 @@ func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, er
 			return k.told, k.err
 		}
 	}
+	again := k != nil && k.err == nil && k.took >= slowRead && old < k.shown
 	// A viewer who comes after an act doesn't wait for a read that was begun before the act.
-	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) { return x.fly(context.WithoutCancel(ctx), key, acts, r) })
-	if k != nil && k.err == nil && k.took >= slowRead && old < k.shown {
+	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) {
+		if again {
+			time.Sleep(pageFirst)
+		}
+		return x.fly(context.WithoutCancel(ctx), key, acts, r)
+	})
+	if again {
 		return k.told, nil
 	}
 	select {

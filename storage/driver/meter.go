@@ -1,7 +1,7 @@
 package driver
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -48,14 +48,19 @@ func (t *Tally) Add(r Request, throttled bool) {
 
 // Requests lists the counts for [Store], in an order that stays the same.
 func (t *Tally) Requests() []Requests {
+	list := t.copied()
+	slices.SortFunc(list, func(a, b Requests) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Target, b.Target), strings.Compare(a.Op, b.Op), strings.Compare(a.Class, b.Class))
+	})
+	return list
+}
+
+func (t *Tally) copied() []Requests {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := make([]Requests, 0, len(t.counts))
-	for c := range maps.Values(t.counts) {
+	for _, c := range t.counts {
 		list = append(list, *c)
 	}
-	slices.SortFunc(list, func(a, b Requests) int {
-		return strings.Compare(a.Kind+" "+a.Target+" "+a.Op+" "+a.Class, b.Kind+" "+b.Target+" "+b.Op+" "+b.Class)
-	})
 	return list
 }
