@@ -39,7 +39,7 @@ func plainJSON(s string) string {
 // made plain. No act takes a name with control characters, which HTML can't name.
 func unseen(s string) template.HTMLAttr {
 	return template.HTMLAttr(`value="` + replaceHidden(template.HTMLEscapeString(s), func(r rune) string {
-		if unicode.IsControl(r) || r == utf8.RuneError {
+		if unicode.IsControl(r) {
 			return string(r)
 		}
 		return fmt.Sprintf("&#x%x;", r)

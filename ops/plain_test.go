@@ -19,7 +19,7 @@ import (
 )
 
 // turned is a name that reads otherwise than it is. The last rune is one that no sixteen bits name.
-const turned = "in\u202evoice\u2066\u200f\u200b\u2028\U000e0041"
+const turned = "in\u202evoice\u2066\u200f\u200b\u2028\ufffd\U000e0041"
 
 // checkSeen reports a character of a page that nobody sees.
 func checkSeen(t *testing.T, what, body string) {

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -172,13 +171,10 @@ func (t *told) size() int {
 	return n
 }
 
-func (t *told) Next(field, text string) {
+func (t *told) Next(field, text, note string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.More = &more{Field: field, Text: text}
-	if n := len(t.Notes) - 1; n >= 0 && strings.Contains(t.Notes[n], "--"+field+" ") {
-		t.More.Note, t.Notes = t.Notes[n], t.Notes[:n]
-	}
+	t.More = &more{Field: field, Text: text, Note: t.words(note)}
 }
 
 // next is the query with which the request goes on that has told all this with a query; nil at its end, and where a
@@ -197,7 +193,7 @@ func (t *told) next(a *act.Act, given url.Values) url.Values {
 
 // notes are all notes, for programs.
 func (t *told) notes() []string {
-	if t.More == nil || t.More.Note == "" {
+	if t.More == nil {
 		return t.Notes
 	}
 	return append(slices.Clone(t.Notes), t.More.Note)
@@ -262,11 +258,17 @@ type answer struct {
 	Results []any     `json:"results"`
 	Notes   []string  `json:"notes"`
 	At      time.Time `json:"at"` // when the store was read
-	More    bool      `json:"more,omitempty"`
+	More    bool      `json:"more,omitempty"` // there was more than a page shows
+
+	// Next are the members with which the same request tells what comes after.
+	Next map[string]string `json:"next,omitempty"`
 }
 
 func (t *told) json() ([]byte, error) {
 	a := answer{Results: t.Objects, Notes: t.notes(), At: t.At.UTC(), More: t.Cut}
+	if t.More != nil {
+		a.Next = map[string]string{t.More.Field: t.More.Text}
+	}
 	if a.Results == nil {
 		a.Results = []any{}
 	}

@@ -110,7 +110,10 @@ func TestListsGoOn(t *testing.T) {
 	worldtest.Want(t, "waiting messages", len(all("queues/accounts", regexp.MustCompile(`href="[./]*messages/accounts/([^"?]*)`))), waiting)
 	worldtest.Want(t, "poison messages", len(all("queues/accounts", regexp.MustCompile(`href="[./]*poison/([^"?]*)`))), poisoned)
 	worldtest.Want(t, "documents", len(all("values/accounts", regexp.MustCompile(`href="[./]*values/accounts/([^"?]*)`))), 120)
-	x.want(t, 200, ask{path: "do/queues/peek?queue=accounts", role: act.Viewer, header: program}, `\"skip\" 32 shows the next ones`)
+	if body := x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, "The next ones"); strings.Contains(body, "There are more") {
+		t.Error("a page tells in words what its button does")
+	}
+	x.want(t, 200, ask{path: "do/queues/peek?queue=accounts", role: act.Viewer, header: program}, `There are more: \"skip\" 32 shows them.`, `"next":{"skip":"32"}`)
 }
 
 // An instance is found by its plan and its ID, as people write the two.

@@ -34,7 +34,7 @@ func (h *heard) Say(_ any, text string) error {
 	return h.fails
 }
 func (h *heard) Note(text string) error         { h.said = append(h.said, "Note: "+text); return nil }
-func (h *heard) Next(string, string)            {}
+func (h *heard) Next(string, string, string)    {}
 func (h *heard) Begin(string, int) act.Progress { return nobody{} }
 func (h *heard) End() error                     { return h.fails }
 

@@ -45,9 +45,9 @@ type Sink interface {
 	Say(object any, text string) error
 	// Note tells people something beside the result.
 	Note(text string) error
-	// Next says that there is more: the same request with another text for a field tells it. A note beside says so to
-	// people who type.
-	Next(field, text string)
+	// Next says that there is more: the same request with another text for a field tells it. note says so to people who
+	// type.
+	Next(field, text, note string)
 	// Begin begins to count work that may take long. total may be 0, which is unknown.
 	Begin(what string, total int) Progress
 	// Draw tells a thing as a drawing that fits a width. clean makes text from outside harmless, and may make the text
@@ -130,8 +130,10 @@ func (c *Call) Say(object any, format string, args ...any) error {
 // Note tells people something beside the result.
 func (c *Call) Note(format string, args ...any) { _ = c.to.Note(fmt.Sprintf(format, args...)) } // the result is worth more
 
-// Next says that there is more: the same request with another text for a field tells it. A note says so, too.
-func (c *Call) Next(field, text string) { c.to.Next(field, text) }
+// Next says that there is more: the same request with another text for a field tells it.
+func (c *Call) Next(field, text string) {
+	c.to.Next(field, text, fmt.Sprintf("There are more: --%s %s shows them.", field, ShellWord(text)))
+}
 
 // Confirm says which text of a field has the act do no more than this dry run has told. A sink whose person confirms
 // what was told has the method, too.

@@ -55,7 +55,6 @@ func (l Listing[T]) Tell(c *Call, p Page, list iter.Seq2[T, error]) error {
 			continue
 		}
 		if rows == p.Limit {
-			c.Note("There are more. --after %s lists the next ones.", ShellWord(last))
 			c.Next("after", last)
 			break
 		}

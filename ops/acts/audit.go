@@ -98,7 +98,6 @@ func (in *auditInput) read(ctx context.Context, c *act.Call) (all []audit.Entry,
 			continue
 		}
 		if len(all) == in.limit {
-			c.Note("there are more. --limit lists more, and --who fewer.")
 			c.Next("limit", fmt.Sprint(2*in.limit))
 			break
 		}

@@ -110,7 +110,6 @@ func listBulk(ctx context.Context, c *act.Call, in *bulkListInput) error {
 		case err != nil && a.ID == "":
 			return err
 		case n == in.limit:
-			c.Note("there are more. --limit lists more.")
 			c.Next("limit", fmt.Sprint(2*in.limit))
 			return nil
 		case err != nil:

@@ -114,7 +114,6 @@ func peekQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 		}
 		if n > in.skip+in.limit {
 			if next := in.skip + in.limit; next <= mostSkipped {
-				c.Note("there are more. --skip %d shows the next ones.", next)
 				c.Next("skip", fmt.Sprint(next))
 			} else {
 				c.Note("there are more. --limit shows more.")

@@ -135,7 +135,6 @@ func searchInstances(ctx context.Context, c *act.Call, lookers []*process.Looker
 			case err != nil:
 				return nil, err
 			case len(all) == most:
-				c.Note("there are more. --limit lists more, and --prefix, --status, --waits and --tag fewer.")
 				c.Next("limit", fmt.Sprint(2*most))
 				return all, nil
 			}

@@ -46,7 +46,6 @@ func listVersions(ctx context.Context, c *act.Call, in *settingsInput) error {
 			return err
 		}
 		if rows++; rows > in.limit {
-			c.Note("There are more. --limit %d lists as many again.", 2*in.limit)
 			c.Next("limit", fmt.Sprint(2*in.limit))
 			break
 		}

@@ -94,8 +94,8 @@ func unhandledFinding(desk *act.Desk, queue string, kind channel.Kind, poisoned 
 	}
 	return Finding{Severity: Wrong, Check: "kinds", Queue: queue, About: string(kind),
 		Text: fmt.Sprintf("no program handles %s in queue %s, which is served by %s: %s", kind, queue, known.Versions(desk.Known.Consumers(queue)), held)}.
-		mended(desk, "%s shows them. Start a version of a program that handles the kind, and then send them back: %s. If nobody needs them any more: %s.",
-			act.Hint{Act: "poison list", Flags: of}, act.Hint{Act: "poison retry", Flags: of}, act.Hint{Act: "poison discard", Flags: of})
+		mended(desk, "%s shows them. Start a version of a program that handles the kind, and then send them back: %s (or, if nobody needs them any more: %s).",
+			act.Hint{Act: "poison list", Flags: of}, act.Hint{Act: "poison retry", Flags: of}, act.Hint{Act: "poison discard", Flags: of, Open: "--yes --why TEXT"})
 }
 
 // handled reports that some of the consumers of a queue handle a kind.

@@ -154,8 +154,8 @@ func alerted() []mutant {
 		{
 			name: "the first page ignores what it doesn't know",
 			file: "ops/overview.go",
-			old:  "s.find(\"doctor\", \"\").Request(), r.URL.Query())",
-			new:  "s.find(\"doctor\", \"\").Request(), nil)",
+			old:  "s.table.find(\"doctor\", \"\").Request(), r.URL.Query())",
+			new:  "s.table.find(\"doctor\", \"\").Request(), nil)",
 			by:   "ops", test: "TestLawEachPageRefusesWhatItDoesntKnow",
 		},
 		{

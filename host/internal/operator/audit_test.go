@@ -37,5 +37,5 @@ func TestAuditList(t *testing.T) {
 	out := x.want(t, 0, "", "audit", "list")
 	contains(t, "for people", out, "WHEN WHO FROM ACT WHY RESULT", " ago bob? "+pause.From+" queues pause nope x unknown queue", "queues pause wishes lists --for 30m no budget 2 told")
 	contains(t, "of one", x.want(t, 0, "", "audit", "list", "-who", "bob", "-limit", "1"), "bob?")
-	contains(t, "a limit", x.want(t, 0, "", "audit", "list", "-limit", "1"), "Note: there are more.")
+	contains(t, "a limit", x.want(t, 0, "", "audit", "list", "-limit", "1"), "Note: There are more: --limit 2 shows them.")
 }

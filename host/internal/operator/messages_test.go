@@ -51,7 +51,7 @@ func TestQueuesPeek(t *testing.T) {
 	if strings.Contains(out, "secret") {
 		t.Errorf("content is shown: %s", out)
 	}
-	contains(t, "a limit", x.want(t, 0, "", "queues", "peek", "wishes", "-limit", "1"), "Note: there are more.")
+	contains(t, "a limit", x.want(t, 0, "", "queues", "peek", "wishes", "-limit", "1"), "Note: There are more: --skip 1 shows them.")
 	if err := s.Queue("wishes").Send(t.Context(), []storage.Message{{Body: []byte("junk \x1b[31m")}}); err != nil {
 		t.Fatal(err)
 	}

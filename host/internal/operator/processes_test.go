@@ -352,7 +352,7 @@ func TestProcessesList(t *testing.T) {
 				}
 				got = append(got, i.ID)
 			}
-			if strings.Join(got, " ") != c.want || code != 0 || strings.Contains(told, "there are more") != (c.args == "-limit 2") {
+			if strings.Join(got, " ") != c.want || code != 0 || strings.Contains(told, "There are more") != (c.args == "-limit 2") {
 				t.Errorf("list %s: got exit code %d, %q and %q, want %s", c.args, code, got, told, c.want)
 			}
 		}

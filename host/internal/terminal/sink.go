@@ -122,8 +122,8 @@ func (t *Text) Note(words string) error {
 	return err
 }
 
-// Next implements act.Sink: a note has said so.
-func (t *Text) Next(string, string) {}
+// Next implements act.Sink. Output is gone when it can't be written, and then the act's end says so.
+func (t *Text) Next(_, _, note string) { _ = t.Note(note) }
 
 // Begin implements act.Sink.
 func (t *Text) Begin(what string, total int) act.Progress {

@@ -67,7 +67,7 @@ func (in *Selection) latest(ctx context.Context, c *act.Call, taken func() int, 
 	most := max(leastLooked, 2*in.Limit)
 	for n := 0; n < len(all); n += readAtOnce {
 		if n >= most {
-			c.Note("only the latest %d of %d messages were looked at. --after %s looks at the next ones.", n, len(all), act.ShellWord(cursor(all[n-1])))
+			c.Note("only the latest %d of %d messages were looked at.", n, len(all))
 			c.Next("after", cursor(all[n-1]))
 			return nil
 		}
@@ -78,7 +78,6 @@ func (in *Selection) latest(ctx context.Context, c *act.Call, taken func() int, 
 		for i, m := range found {
 			if taken() >= in.Limit {
 				last := cursor(all[n+i-1])
-				c.Note("there are more. --after %s lists the next ones.", act.ShellWord(last))
 				c.Next("after", last)
 				return nil
 			}

@@ -37,7 +37,9 @@ func (h *heard) Note(text string) error {
 	h.notes = append(h.notes, text)
 	return nil
 }
-func (h *heard) Next(_, text string)            { h.next = text }
+func (h *heard) Next(_, text, note string) {
+	h.next, h.notes = text, append(h.notes, note)
+}
 func (h *heard) Begin(string, int) act.Progress { return nobody{} }
 func (h *heard) End() error                     { return nil }
 
@@ -181,14 +183,14 @@ func TestLawALimitBoundsTheWork(t *testing.T) {
 	slices.Reverse(all)
 	before := gets.Load()
 	ids, notes, err := d.pick(false, poisoned.Selection{Limit: 100})
-	if err != nil || !slices.Equal(ids, all[:100]) || len(notes) != 1 || !strings.Contains(notes[0], "there are more") {
+	if err != nil || !slices.Equal(ids, all[:100]) || len(notes) != 1 || !strings.Contains(notes[0], "There are more") {
 		t.Errorf("got %d entries, notes %q, %v", len(ids), notes, err)
 	}
 	if n := gets.Load() - before; n == 0 || n > 150 {
 		t.Errorf("100 of 2500 entries: %d blobs were read", n)
 	}
 	ids, notes, err = d.pick(false, poisoned.Selection{Limit: 100, Kind: "nobody.v1"})
-	if len(ids) > 0 || err == nil || len(notes) != 1 || !strings.Contains(notes[0], "only the latest 2016 of 2500 messages were looked at") {
+	if len(ids) > 0 || err == nil || len(notes) != 2 || !strings.Contains(notes[0], "only the latest 2016 of 2500 messages were looked at") {
 		t.Errorf("got %d entries, notes %q, %v", len(ids), notes, err)
 	}
 	var paged []string
