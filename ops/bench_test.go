@@ -16,8 +16,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// BenchmarkPages asks for pages of a store with 1,000 queues and 100,000 poison messages. Each page is asked for after
-// what was read before is too old to be shown again.
+// BenchmarkPages asks for pages of a store with 1,000 queues and 100,000 poison messages, as somebody does who looks each
+// two seconds: what is read slowly is shown as it was, and read again. first-ms is the first look, which waits for it.
 func BenchmarkPages(b *testing.B) {
 	s := worldtest.OpenStore(b, "?sync=normal")
 	crowd(b, s, 1000, 100)
@@ -33,6 +33,7 @@ func BenchmarkPages(b *testing.B) {
 				time.Sleep(2100 * time.Millisecond)
 				b.StartTimer()
 			}
+			b.ReportMetric(float64(took[0].Microseconds())/1000, "first-ms")
 			slices.Sort(took)
 			b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
 		})

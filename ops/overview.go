@@ -59,7 +59,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 	switch statusOf(err) {
 	case http.StatusOK, http.StatusNotFound:
 	case http.StatusBadRequest:
-		status, p.Error = http.StatusBadRequest, title(err.Error())+"."
+		status, p.Error = http.StatusBadRequest, title(err.Error())
 	default:
 		p.Error = "Not all could be examined: " + err.Error()
 	}
