@@ -3,6 +3,7 @@ package ops_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -169,4 +170,37 @@ func TestLawAPreviewIsBounded(t *testing.T) {
 	if n := reads.Load(); n < 1000 || n > 1200 {
 		t.Errorf("%d messages were read, want 1200 at most", n)
 	}
+}
+
+// Law: an act on many messages that has left some of them fails when it is sent again under its ID, as in the audit
+// log. Programs are told how it ended.
+func TestLawABulkActThatFailedFailsAgain(t *testing.T) {
+	t.Parallel()
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	x.poison(t, "whole")
+	if _, err := x.Store.Blobs("poison").Put(t.Context(), worldtest.Accounts+"/broken", []byte("junk"), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := x.handler.(*ops.Pages).Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	id := audit.NewID()
+	all := ask{method: "POST", path: "do/poison/retry", role: act.Operator, json: `{"all": true}`, header: keyed(id)}
+	x.want(t, 200, all)
+	worldtest.Eventually(t, func() error {
+		e, err := audit.Of(x.Store).Get(t.Context(), id)
+		if err == nil && !e.Done() {
+			err = errors.New("it has not ended")
+		}
+		return err
+	})
+	if body := x.want(t, 409, all, "this was done before", "and failed: Sent back 1 of 2 messages; 1 are still in the poison queue.", `"failed":1`); strings.Contains(body, "This was done before") {
+		t.Errorf("a failure is told as done: %s", body)
+	}
+	stop()
+	running.Wait()
 }

@@ -53,7 +53,8 @@ type Act struct {
 	Once  bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
 
 	// Again tells of an act that went on after its run, and has ended: an act is asked for again under its ID. told is
-	// false if no such act has the ID. nil: the act doesn't go on after its run.
+	// false if no such act has the ID. An act that had failed fails again, by the audit log. nil: the act doesn't go
+	// on after its run.
 	Again func(context.Context, *Call) (told bool, err error)
 
 	// Reveals says that it tells content: bodies, values, texts of errors. It tells their shape, and with --reveal and

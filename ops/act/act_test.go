@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -144,6 +145,37 @@ func TestLawTheLogComesFirst(t *testing.T) {
 	worldtest.WantErr(t, request(t, b.ring(), "name=big", "why=x", "by=bob").Do(t.Context(), c), b.fails)
 	if e := entries(t, s)[0]; !e.Failed || e.Result != "the rope is torn" || e.Who != "bob" || !e.Said {
 		t.Errorf("got %+v", e)
+	}
+}
+
+// Law: the log has no text of a program's code, also where the person who does the act reads the text.
+func TestLawTheLogHasNoTextOfCode(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	ada, bob := errors.New("Ada is ill"), errors.New("Bob is ill")
+	for _, x := range []struct {
+		fails       func(c *act.Call) error
+		told, noted string
+		is          error
+	}{
+		{fails: func(c *act.Call) error { return fmt.Errorf("folding: %w. Try again", c.OfCode(ada)) }, told: "folding: text of 10 (#*). Try again", noted: "folding: text of 10 (#*). Try again", is: ada},
+		{fails: func(c *act.Call) error { return act.UsageOf("name", "%w", c.OfGiven(ada, "somebody is ill")) }, told: "Ada is ill", noted: "somebody is ill", is: ada},
+		{fails: func(c *act.Call) error {
+			return errors.Join(c.OfGiven(ada, "one"), fmt.Errorf("or: %w", c.OfGiven(bob, "two")))
+		}, told: "Ada is ill\nor: Bob is ill", noted: "one or: two", is: bob},
+		{fails: func(c *act.Call) error { return c.OfCode(fmt.Errorf("outcome unknown: %w", ada)) }, told: "outcome unknown: text of 10 (#*)", noted: "outcome unknown: text of 10 (#*)", is: ada},
+	} {
+		c, _ := call(t, s, "")
+		ring := act.New(act.Act{Noun: "bells", Verb: "ring", Role: act.Operator}, nil, func(_ context.Context, c *act.Call, _ *act.None) error { return x.fails(c) })
+		err := ring.Request().Do(t.Context(), c)
+		worldtest.WantErr(t, err, x.is)
+		log := entries(t, s)[0]
+		mark := regexp.MustCompile(`#[0-9a-f]{8}`)
+		worldtest.Want(t, "told", mark.ReplaceAllString(err.Error(), "#*"), x.told)
+		worldtest.Want(t, "noted", mark.ReplaceAllString(log.Result, "#*"), x.noted)
+		if c.OfCode(nil) != nil || c.OfGiven(nil, "x") != nil {
+			t.Error("no error became one")
+		}
 	}
 }
 

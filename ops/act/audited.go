@@ -41,8 +41,13 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 	switch {
 	case known.Done():
 		if r.Act.Again != nil {
-			if told, err := r.Act.Again(ctx, c); told || err != nil {
+			switch told, err := r.Act.Again(ctx, c); {
+			case err != nil:
 				return err
+			case told && known.Failed:
+				return failedBefore(known)
+			case told:
+				return nil
 			}
 		}
 		return before(c, known)
@@ -56,10 +61,16 @@ func (r *Request) audited(ctx context.Context, c *Call) error {
 		return failed
 	}
 	result, told := heard.result(), failed
+	if failed != nil {
+		told = errors.New(noted(failed))
+	}
 	if r.reveal { // what was found is content, too, and so is how much
 		result = "revealed"
-		if failed != nil {
+		switch {
+		case failed != nil && r.Act.Role == Viewer:
 			told = errors.New("nothing was revealed")
+		case r.Act.Role != Viewer:
+			result = "done, and content was revealed"
 		}
 	}
 	meant.Fault, meant.Answer = faultOf(failed), heard.answer(r.reveal)
@@ -107,11 +118,17 @@ func before(c *Call, known audit.Entry) error {
 			return err
 		}
 	}
-	const failed = "this was done before, %s, and failed: %s"
-	switch {
-	case !known.Failed:
+	if !known.Failed {
 		c.Note("This was done before, %s: %s", Ago(known.Ended), known.Result)
 		return nil
+	}
+	return failedBefore(known)
+}
+
+// failedBefore is the failure of an act again.
+func failedBefore(known audit.Entry) error {
+	const failed = "this was done before, %s, and failed: %s"
+	switch {
 	case known.Fault == faultUsage:
 		return Usage(failed, Ago(known.Ended), known.Result)
 	case known.Fault == faultNothing:

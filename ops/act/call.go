@@ -99,6 +99,11 @@ func (c *Call) Fault(text string, shown ...string) string {
 	if c.revealed {
 		return text
 	}
+	return c.Veiled(text, shown...)
+}
+
+// Veiled is the text of an error for everybody: see Fault.
+func (c *Call) Veiled(text string, shown ...string) string {
 	own, rest := faults.Split(text, func(name string) bool {
 		return slices.Contains(shown, name) || c.Known != nil && c.Known.Names(name)
 	})

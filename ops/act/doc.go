@@ -31,14 +31,14 @@
 //   - An act that only reads has role Viewer, and an act that changes something has another role.
 //   - An act that changes something has a row in the audit log before the effect. Without the row nothing is done. A
 //     second row says how the act ended. The rows have no content and no text of a hidden field, and of an act that
-//     reveals content they don't have what it found. An act that goes on after its run (Call.GoesOn) gets the second
-//     row from the process that ends the act.
+//     reveals content they don't have what it found. They have no text of a program's code (Call.OfCode,
+//     Call.OfGiven). An act that goes on after its run (Call.GoesOn) gets the second row from the process that ends the
+//     act.
 //   - An act that is begun again under its ID is done once, if it has ended. Programs are told what they were told
 //     then, as far as a row of the log has room; an act that went on tells how it ended. An act that had failed fails
-//     again.
-//     While this process does the act, a second call is refused. Where nobody knows the end, because the store was away
-//     or a process died, the act is done again: it sends the same messages. An act whose repeat nothing tells apart
-//     (Act.Once) is refused then.
+//     again, also one that went on and whose first answer could not know that. While this process does the act, a
+//     second call is refused. Where nobody knows the end, because the store was away or a process died, the act is done
+//     again: it sends the same messages. An act whose repeat nothing tells apart (Act.Once) is refused then.
 //   - An ID belongs to all that was asked for, also to the content that the log doesn't show.
 //
 // # Files

@@ -271,7 +271,9 @@ func again(ctx context.Context, c *act.Call) (told bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	c.Note("This was done before: %s", a.Result())
+	if a.Failed == 0 { // else the act fails again, and the error says so
+		c.Note("This was done before: %s", a.Result())
+	}
 	return true, tellBulk(c, a)
 }
 

@@ -117,6 +117,7 @@ func showMessage(ctx context.Context, c *act.Call, in *shownInput) error {
 	}
 	f.events(ctx)
 	f.chain(ctx)
+	f.findCauses(ctx)
 	m.Flow = f.steps
 	return f.tell(m)
 }
@@ -185,8 +186,33 @@ func (f *flow) causes() {
 	}
 }
 
-// findCauses looks for the causes that were not seen yet, in a queue and in its poison queue.
-func (f *flow) findCauses(ctx context.Context, queue string) error {
+// findCauses looks for the causes that were not seen yet. A queue costs several requests. So this comes last, and the
+// message's own queue and those that get messages today are the first.
+func (f *flow) findCauses(ctx context.Context) {
+	queues := f.queuesOf()
+	routed := f.c.Known.RoutedNow()
+	slices.SortStableFunc(queues, func(a, b string) int { return cmp.Compare(f.rank(a, routed), f.rank(b, routed)) })
+	for _, q := range queues {
+		if err := f.findCausesIn(ctx, q); err != nil {
+			f.c.Note("Not all queues were looked through for what brought the message about: %s: %v", q, err)
+			return
+		}
+	}
+}
+
+// rank orders queues by how likely a cause is in them.
+func (f *flow) rank(queue string, routed map[string]bool) int {
+	switch {
+	case queue == f.queue:
+		return 0
+	case routed[queue]:
+		return 1
+	}
+	return 2
+}
+
+// findCausesIn looks in a queue and in its poison queue.
+func (f *flow) findCausesIn(ctx context.Context, queue string) error {
 	var ids []string
 	for _, s := range f.steps {
 		if s.State == stateUnseen {
@@ -367,20 +393,19 @@ func (f *flow) handlersOf(queue string) (all []catalog.Handler) {
 	return all
 }
 
-// chain looks for other messages of the chain among the first of all queues, and for the causes of the message.
+// queuesOf are the known queues, sorted.
+func (f *flow) queuesOf() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(f.c.Known.Queues)), func(q string) bool { return storage.CheckName(q) != nil })
+}
+
+// chain looks for other messages of the chain among the first of all queues.
 func (f *flow) chain(ctx context.Context) {
 	first, told := cmp.Or(f.e.Correlation, f.e.ID), map[string]bool{}
 	for _, s := range f.steps {
 		told[s.Where+" "+s.ID] = true
 	}
-	for _, q := range slices.Sorted(maps.Keys(f.c.Known.Queues)) {
-		if storage.CheckName(q) != nil {
-			continue
-		}
+	for _, q := range f.queuesOf() {
 		places, err := f.search.First(ctx, q)
-		if err == nil {
-			err = f.findCauses(ctx, q)
-		}
 		if err != nil {
 			f.c.Note("Not all queues were looked through for other messages of the chain: %s: %v", q, err)
 			return

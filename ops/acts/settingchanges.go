@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
@@ -80,6 +81,11 @@ func goBack(ctx context.Context, c *act.Call, in *settingsInput) error {
 
 // ended tells how a change has ended.
 func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Ending, err error) error {
+	told := tuning.Reasons(e) // to whoever asks for the change, in the error
+	e.Reasons = slices.Clone(e.Reasons)
+	for i := range e.Reasons {
+		e.Reasons[i].Why = c.Veiled(e.Reasons[i].Why)
+	}
 	line := SettingsChange{Name: in.name, Version: e.Version, Result: string(e.Result), Reasons: e.Reasons}
 	text := fmt.Sprintf("Settings %s: version %d is in force.", in.name, e.Version)
 	switch {
@@ -87,7 +93,8 @@ func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Endin
 		line.Result = unchanged
 		return c.Say(line, "Settings %s are so already.", in.name)
 	case err != nil && line.Result != "":
-		return errors.Join(c.Thing(line, nil, ""), err) // people read the error
+		veiled := strings.Replace(err.Error(), told, tuning.Reasons(e), 1)
+		return errors.Join(c.Thing(line, nil, ""), c.OfGiven(err, veiled)) // people read the error
 	case err != nil:
 		return err
 	case e.Result == settings.Rolling:

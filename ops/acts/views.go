@@ -2,6 +2,7 @@ package acts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // A ViewRebuilt is a view that was rebuilt.
@@ -24,10 +26,10 @@ type rebuildInput struct {
 }
 
 func rebuildAct() *act.Act {
-	return act.New(act.Act{Noun: "views", Verb: "rebuild", Role: act.Operator, Why: act.May, About: "rebuild a view from the value objects",
+	return act.New(act.Act{Noun: "views", Verb: "rebuild", Role: act.Operator, Why: act.May, Reveals: true, About: "rebuild a view from the value objects",
 		Here: func(d *act.Desk) bool { return len(d.Rebuild) > 0 },
 		More: "Only the program's own binary can do it. Workers may run meanwhile, and repeating it does no harm. Documents that have already " +
-			"folded the newest events stay unchanged.",
+			"folded the newest events stay unchanged. An error of the program's code may tell of documents: --reveal shows its text.",
 	}, func(in *rebuildInput) []act.Field {
 		return []act.Field{
 			act.Text(&in.view, "view", "the view").At("VIEW").From(func(_ context.Context, d *act.Desk) []string { return rebuildable(d) }),
@@ -57,16 +59,24 @@ func rebuildView(ctx context.Context, c *act.Call, in *rebuildInput) error {
 	}
 	if in.clear {
 		if err := r.Clear(ctx, c.Channels); err != nil {
-			return err
+			return ofRebuild(c, err)
 		}
 	}
 	stop := watchReads(c, r.From, total)
 	n, err := r.Run(ctx, c.Channels)
 	stop()
 	if err != nil {
-		return fmt.Errorf("%w. Run it again: repeating it does no harm", err)
+		return fmt.Errorf("%w. Run it again: repeating it does no harm", ofRebuild(c, err))
 	}
 	return c.Say(ViewRebuilt{n, in.view}, "Rebuilt %s from %s.", in.view, act.Count(n, "value"))
+}
+
+// ofRebuild is the error of a rebuild. It may be of the program's own code, and tell of documents.
+func ofRebuild(c *act.Call, err error) error {
+	if errors.Is(err, storage.ErrUnavailable) || errors.Is(err, storage.ErrThrottled) {
+		return fmt.Errorf("the store didn't answer: %w", c.OfCode(err))
+	}
+	return c.OfCode(err)
 }
 
 // watchReads shows how many documents of a collection are read, by the store's count of requests, until stop is called.

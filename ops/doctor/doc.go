@@ -33,7 +33,8 @@
 //   - Messages that wait for long in a queue are one finding. If a pause, a level or the open guard of the queue tells
 //     why, the finding is about the pause, the level or the guard.
 //   - A poison queue is a finding. If its latest messages are all of kinds that nobody handles, the findings are about
-//     these kinds.
+//     these kinds. This holds for the first 20 poison queues by name: of each, the latest 5 messages are read. The
+//     listing that counts the messages finds the latest ones, too.
 //   - A step whose effect may have happened is a finding of its own. No act of a finding does such a step again.
 //   - No finding shows the content of a message, nor the key of a turn: both may be personal.
 //

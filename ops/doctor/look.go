@@ -144,7 +144,7 @@ func (x *Examination) explain() {
 // heldAndQueued looks at the queues, at what holds queues, and at what programs have published. unlisted says why the
 // store doesn't list its queues.
 func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (names []string, stats []storage.Stats, all []Finding, unlisted, err error) {
-	names, poisoned, err := look.Queues(ctx, desk)
+	names, poisoned, latest, err := look.QueuesAndLatest(ctx, desk, mostLatest, mostPoisoned)
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
@@ -152,7 +152,7 @@ func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (name
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	seen, err := samples(ctx, desk, poisoned)
+	seen, err := samples(ctx, desk, latest)
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +17,8 @@ import (
 )
 
 const (
-	mostPoisoned = 20 // poison queues that are looked into: each costs a listing
-	mostLatest   = 5  // entries of each that are read, the latest ones
+	mostPoisoned = 20 // poison queues that are looked into, the first ones by name
+	mostLatest   = 5  // entries of each that are read, the latest ones: each costs a request
 )
 
 // A sample is what was seen of a poison queue.
@@ -28,23 +27,12 @@ type sample struct {
 	other bool                 // some of these entries are there for another reason
 }
 
-// samples looks into poison queues for kinds that nobody handles.
-func samples(ctx context.Context, desk *act.Desk, poisoned map[string]int64) (map[string]sample, error) {
+// samples looks into poison queues for kinds that nobody handles, by the latest entries of each.
+func samples(ctx context.Context, desk *act.Desk, latest map[string][]poison.State) (map[string]sample, error) {
 	all := map[string]sample{}
-	for _, queue := range slices.Sorted(maps.Keys(poisoned)) {
-		if len(all) == mostPoisoned {
-			break
-		}
-		var states []poison.State
-		for e, err := range poison.States(ctx, desk.Store, queue) {
-			if err != nil {
-				return nil, err
-			}
-			states = append(states, e)
-		}
-		slices.SortFunc(states, func(a, b poison.State) int { return cmp.Or(b.Put.Compare(a.Put), cmp.Compare(a.Key, b.Key)) })
+	for _, queue := range slices.Sorted(maps.Keys(latest)) {
 		s := sample{kinds: map[channel.Kind]int{}}
-		for _, x := range states[:min(len(states), mostLatest)] {
+		for _, x := range latest[queue] {
 			m, err := poison.At(desk.Channels, queue).Get(ctx, x.Key)
 			switch {
 			case errors.Is(err, storage.ErrNotFound): // it was settled meanwhile

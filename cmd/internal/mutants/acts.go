@@ -44,6 +44,7 @@ func acted() []mutant {
 
 // asked are breaks of what a request must name, and of how it is answered.
 func asked() []mutant {
+	const by = "ops/act"
 	return []mutant{
 		{
 			name: "an act is done without what it is about",
@@ -58,6 +59,13 @@ func asked() []mutant {
 			old:  "		if f == nil || s.inCommand(",
 			new:  "		if true || s.inCommand(",
 			by:   "ops", test: "TestLawErrorsSpeakTheWordsOfTheirSurface",
+		},
+		{
+			name: "the audit log tells what a program's code has said",
+			file: "ops/act/audited.go",
+			old:  "		told = errors.New(noted(failed))\n",
+			new:  "		told = failed\n",
+			by:   by, test: "TestLawTheLogHasNoTextOfCode",
 		},
 		{
 			name: "a repeat answers without the first results",

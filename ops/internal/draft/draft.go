@@ -31,7 +31,7 @@ func Complete(c *act.Call, e *channel.Envelope, queues []string, about *catalog.
 		if !Handles(c.Desk, q, e.Kind) {
 			continue
 		}
-		return form, usercode.Contain(func() error {
+		err := usercode.Contain(func() error {
 			trial := *e
 			d, err := c.Registry.Inside().Handlers.Resolve(q, &trial) // which runs the message's Check
 			if refused := (*handlers.PoisonError)(nil); errors.As(err, &refused) {
@@ -42,6 +42,10 @@ func Complete(c *act.Call, e *channel.Envelope, queues []string, about *catalog.
 			}
 			return choose(e, d.Message)
 		})
+		if err != nil {
+			return form, c.OfGiven(err, c.Veiled(err.Error()))
+		}
+		return form, nil
 	}
 	return form, nil
 }

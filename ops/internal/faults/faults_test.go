@@ -79,3 +79,54 @@ func TestLawAProgramsTextIsNoOwnWord(t *testing.T) {
 		}
 	}
 }
+
+// Law: digits of a program's text are no own words: those of a card or a telephone look like numbers of items, or like
+// a time span. Numbers and spans are own words in the framework's form alone, and within bounds.
+func TestLawAProgramsDigitsAreNoOwnWords(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"items 4111, 1111, 1111, 1111: card refused", "items 491701234, 567890123: no", "items 49170: no", "items 007: no", "items 1, 2, 2: no",
+		"retry after 491701234567h: no", "retry after 49170h: no", "retry after 1m: no", "retry after 61s: no", "retry after 01s: no",
+		"later, after ............s: no", "later, after 1.50s: no", "no end within 4917012h0m0s",
+		"items 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22: no",
+	} {
+		if own, rest := faults.Split(text, published); own != "" || rest != text {
+			t.Errorf("%q: got %q and %q", text, own, rest)
+		}
+	}
+}
+
+// Law: an own span is what the framework writes for it, and own items are in their order, whatever a text has.
+func FuzzLawOwnNumbersAreTheFrameworks(f *testing.F) {
+	f.Add("retry after", "1h0m0s", "")
+	f.Add("later, after", "1.5s", "")
+	f.Add("items", "4111", "1111")
+	f.Add("items", "3", "14")
+	f.Fuzz(func(t *testing.T, lead, a, b string) {
+		text := lead + " " + a
+		if b != "" {
+			text += ", " + b
+		}
+		own, rest := faults.Split(text+": Ada", func(string) bool { return false })
+		if own+rest != text+": Ada" {
+			t.Fatalf("%q became %q and %q", text, own, rest)
+		}
+		if own == "" || b != "" && !strings.HasPrefix(own, "items ") {
+			return
+		}
+		numbers := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(own, "items "), "retry after "), "later, after "), ": ")
+		if d, err := time.ParseDuration(numbers); err == nil && numbers != "0" && d.String() != numbers && strings.ContainsAny(numbers, "hms") {
+			t.Errorf("%q: own words have the span %s, which is %s", text, numbers, d)
+		}
+		if rest, ok := strings.CutPrefix(own, "items "); ok {
+			last := -1
+			for _, x := range strings.Split(strings.TrimSuffix(rest, ": "), ", ") {
+				var n int
+				if _, err := fmt.Sscan(x, &n); err != nil || n <= last || n > 9999 {
+					t.Errorf("%q: own words have the items %s", text, rest)
+				}
+				last = n
+			}
+		}
+	})
+}

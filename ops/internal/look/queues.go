@@ -1,6 +1,7 @@
 package look
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -29,14 +30,40 @@ var laneSuffix = regexp.MustCompile(`(-high|-low)?-lane-[0-9]+$`)
 // Queues returns the sorted names of the queues that are routed or have a poison queue, and the number of poison
 // messages of each.
 func Queues(ctx context.Context, d *act.Desk) (names []string, poisoned map[string]int64, err error) {
-	if poisoned, err = poison.Count(ctx, d.Store); err != nil {
-		return nil, nil, err
+	names, poisoned, _, err = QueuesAndLatest(ctx, d, 0, 0)
+	return names, poisoned, err
+}
+
+// QueuesAndLatest is Queues. In the same listing it finds the latest entries, the newest first, of the poison queues
+// that come first by their names: each of so many of so many queues.
+func QueuesAndLatest(ctx context.Context, d *act.Desk, each, queues int) (names []string, poisoned map[string]int64, latest map[string][]poison.State, err error) {
+	poisoned, latest = map[string]int64{}, map[string][]poison.State{}
+	for e, err := range poison.States(ctx, d.Store, "") { // in the order of the names
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		poisoned[e.Queue]++
+		if _, chosen := latest[e.Queue]; chosen || len(latest) < queues {
+			latest[e.Queue] = withLatest(latest[e.Queue], e, each)
+		}
 	}
 	all := maps.Clone(d.Known.Queues)
 	for q := range poisoned {
 		all[q] = true
 	}
-	return slices.Sorted(maps.Keys(all)), poisoned, nil
+	return slices.Sorted(maps.Keys(all)), poisoned, latest, nil
+}
+
+// withLatest adds an entry to the latest ones, which are so many at most.
+func withLatest(latest []poison.State, e poison.State, most int) []poison.State {
+	at, _ := slices.BinarySearchFunc(latest, e, func(a, b poison.State) int {
+		return cmp.Or(b.Put.Compare(a.Put), cmp.Compare(a.Key, b.Key))
+	})
+	if at >= most {
+		return latest
+	}
+	latest = slices.Insert(latest, at, e)
+	return latest[:min(len(latest), most)]
 }
 
 // WithUnseen returns the numbers of known queues, and adds the queues with messages of which no program and no poison
