@@ -75,7 +75,7 @@ func TestLawADoubtLeadsToWhoKnows(t *testing.T) {
 	if strings.Contains(first, "do/processes/retry") {
 		t.Error("the first page offers to do the step again")
 	}
-	page := x.want(t, 200, ask{path: "processes/o1?plan=pay", role: act.Operator}, "outcome unknown: poison: outcome unknown: text of 20 (#",
+	page := x.want(t, 200, ask{path: "processes/o1?plan=pay", role: act.Operator}, "outcome unknown: poison: outcome unknown: hidden text of 20 characters (#",
 		"Nobody knows whether the effect of attempt 1 has happened. It began at ", " later. Its key is ", skip+">the effect has happened", fail+">the effect has not happened", retry)
 	if strings.Index(page, skip) > strings.Index(page, retry) || strings.Index(page, fail) > strings.Index(page, retry) {
 		t.Error("the page leads to another try first")

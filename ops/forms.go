@@ -204,8 +204,6 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	case !a.DoneAt(s.reads.desk):
 		s.turnAway(w, r, http.StatusNotFound, titleOf(a), notHere)
 		return
-	}
-	switch {
 	case err != nil:
 	case a.Role == act.Viewer && !q.Noted():
 		if t, err = s.reads.read(r.Context(), key, q); t == nil {
@@ -221,6 +219,9 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	}
 	for name, text := range t.confirmed { // what is done after this is what was shown
 		values.Set(name, text)
+	}
+	if err == nil && s.revealed(w, r, a, values, t) {
+		return
 	}
 	p := s.formOf(r, a, values)
 	p.ID, p.Command = id, q.Line(s.reads.desk.Command)

@@ -111,7 +111,7 @@ func linkTo(a *act.Act, root, query string) link {
 	if query != "" {
 		path += "?" + query
 	}
-	return link{Name: cmp.Or(a.Verb, a.Noun), About: a.About, Path: path, Destroys: a.Sure == act.Must}
+	return link{Name: cmp.Or(a.Verb, a.Noun), About: a.About, Path: path, Destroys: a.Sure == act.Must || a.Undoes}
 }
 
 // Of a longer word of a table people read the beginning and the end.

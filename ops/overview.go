@@ -144,26 +144,21 @@ func (p *overviewPage) queues(r *http.Request, s *server) {
 	}
 	all := queuesOf(t)
 	rates := s.paces.see(r.Context(), s, t, all)
-	why := map[string]string{}
-	for _, f := range p.Findings {
-		for _, queue := range f.Waits {
-			why[queue] = "waits for guard " + f.About
-		}
-	}
 	rows := make([]queueRow, min(len(all), len(t.Blocks[0].Rows)))
 	for i := range rows {
-		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue], why[all[i].Queue]}
+		rows[i] = queueRow{all[i], t.Blocks[0].Rows[i], rates[all[i].Queue]}
 	}
 	if oldest := slices.MaxFunc(rows, func(a, b queueRow) int { return cmp.Compare(a.oldest(), b.oldest()) }); oldest.oldest() > 0 {
 		p.Oldest = fmt.Sprintf("The oldest ready message waits in queue %s, for %s.", oldest.Queue.Queue, act.Age(time.Duration(oldest.oldest()*float64(time.Second))))
-		if state := oldest.state(); state != "" {
+		if state := oldest.State(); state != "" {
 			p.Oldest += fmt.Sprintf(" The queue %s.", strings.Replace(state, "paused", "is paused", 1))
 		}
 	}
 	if p.Hidden = len(rows) - mostQueues; p.Hidden > 0 { // those that matter least
 		slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.weight(), a.weight()) })
-		rows = rows[:mostQueues]
 	}
+	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(first(a), first(b)) })
+	rows = rows[:min(len(rows), mostQueues)]
 	b := &block{Head: []string{"Queue", "Ready", "In flight", "Delayed", "Poison", "Oldest", "In a second", "Out a second", "Consumed by", "State"}}
 	for _, x := range rows {
 		b.Rows = append(b.Rows, x.cells())
@@ -186,7 +181,6 @@ type queueRow struct {
 	acts.Queue
 	told []cell
 	pace pace
-	why  string // what a finding on something else says of it
 }
 
 func (q queueRow) oldest() float64 {
@@ -205,24 +199,24 @@ func (q queueRow) weight() int64 {
 	return n
 }
 
-// state is what keeps a queue from being consumed; "" for nothing that is known.
-func (q queueRow) state() string {
-	switch {
-	case q.Paused != nil:
-		return "paused by " + q.Paused.By
-	case q.WaitsFrom != nil:
-		return fmt.Sprintf("waits from level %d on", *q.WaitsFrom)
+// first is 0 for the queues that stand first.
+func first(q queueRow) int {
+	if q.troubled() {
+		return 0
 	}
-	return q.why
+	return 1
 }
+
+// troubled reports a queue that people look at first: the queue has poison messages, or something keeps it from being
+// consumed.
+func (q queueRow) troubled() bool { return q.Poison > 0 || q.State() != "" }
 
 func (q queueRow) cells() []cell {
 	row := slices.Clone(q.told)
 	if q.Poison > 0 {
 		row[4].Link = &act.Link{Act: "poison list", With: map[string]string{"queue": q.Queue.Queue}}
 	}
-	row = append(row[:6], append([]cell{rateCell(q.pace.in), rateCell(q.pace.out)}, row[6:]...)...)
-	return append(row, cell{Text: q.state()})
+	return slices.Insert(row, 6, rateCell(q.pace.in), rateCell(q.pace.out))
 }
 
 // rateCell is a number a second.

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace-go/millrace/ops"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
+	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/worker"
@@ -63,6 +64,55 @@ func TestAnOutageIsToldAtItsQueue(t *testing.T) {
 	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
 	x.want(t, 200, ask{role: act.Viewer}, "The service of guard bank is away", "Therefore 1 message waits in queue accounts", ">waits for guard bank</span>", "The queue waits for guard bank.")
 	x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, `<dt>Guard</dt>`, `/guards/bank">bank</a>`)
+}
+
+// The page of a queue says first what keeps its messages waiting, and offers to resume a paused queue alone. The
+// list of queues and the first page have the same words, and the first page has such queues first.
+func TestAQueueSaysWhyItWaits(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	x.Registry.Inside().Guards[worldtest.Totals] = "bank"
+	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "town", Version: "v1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Blobs("guards").Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true}`), storage.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+	first := x.want(t, 200, ask{role: act.Operator}, ">waits for guard bank</span>")
+	if i, j := strings.Index(first, `./queues/`+worldtest.Totals+`"`), strings.Index(first, `./queues/accounts"`); i < 0 || j < i {
+		t.Error("the queue that waits doesn't stand first")
+	}
+	x.want(t, 200, ask{path: "queues", role: act.Operator}, `>State</th>`, ">waits for guard bank</span>")
+	page := x.want(t, 200, ask{path: "queues/" + worldtest.Totals, role: act.Operator}, `<dl><div><dt>State</dt><dd><a href="./../guards/bank">waits: the service of guard bank is away</a></dd>`)
+	worldtest.Want(t, "acts on a queue that isn't paused", fmt.Sprint(offered(page)), "[pause]")
+	x.act(t, "queues/pause", map[string]any{"queues": []string{"accounts"}, "for": "2h", "why": "stock-taking"})
+	page = x.want(t, 200, ask{path: "queues/accounts", role: act.Operator}, `<dl><div><dt>State</dt><dd>paused by admin since 2`, ": stock-taking</dd>")
+	worldtest.Want(t, "acts on a queue that is paused", fmt.Sprint(offered(page)), "[pause resume]")
+}
+
+// A kind that only poison messages have is found there.
+func TestAKindOfPoisonMessagesIsFound(t *testing.T) {
+	t.Parallel()
+	s := worldtest.OpenStore(t, "")
+	x := newSite(t, s)
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1}) // whose place the other message takes
+	got, err := s.Queue("accounts").Receive(t.Context(), 1, time.Minute)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("got %d messages, %v", len(got), err)
+	}
+	e := channel.Envelope{ID: "g1", Kind: "shop.gift.v1", Source: "/shop", Time: time.Now().UTC()}
+	if err := poison.Put(t.Context(), s, &e, poison.Entry{Queue: "accounts", ID: e.ID, Kind: e.Kind, Reason: "unknown-kind", Body: []byte("{}"), Last: time.Now()},
+		func(context.Context) (storage.Claim, error) {
+			return storage.Claim{Queue: "accounts", Receipt: got[0].Receipt}, nil
+		}); err != nil {
+		t.Fatal(err)
+	}
+	status, _, header := x.askAll(t, ask{path: "find?q=shop.gift.v1", role: act.Viewer})
+	worldtest.Want(t, "status", status, 303)
+	worldtest.Want(t, "way", header.Get("Location"), "./poison?kind=shop.gift.v1&queue=accounts")
+	x.want(t, 404, ask{path: "find?q=shop.gift.v2", role: act.Viewer}, "kinds in poison queues (accounts)")
 }
 
 // A store of which no program has told says what to do next.
@@ -159,7 +209,7 @@ func TestFind(t *testing.T) {
 	}
 	x.want(t, 200, ask{path: "find?q=ada", role: act.Viewer}, `href="./values/accounts/ada"`, `href="./views/totals/ada"`)
 	x.want(t, 200, ask{path: "find?q=ada", role: act.Viewer, header: program}, `"what":"document"`, `"in":"accounts"`, `"show":{"act":"values show","with":{"key":"ada","kind":"accounts"}}`)
-	x.want(t, 404, ask{path: "find?q=nope", role: act.Viewer}, "nothing is called &#34;nope&#34;", "Looked through: ", "queue accounts", "gates")
+	x.want(t, 404, ask{path: "find?q=nope", role: act.Viewer}, "nothing is called &#34;nope&#34;", "Looked through: ", "queues (accounts, ", "gates")
 	x.want(t, 200, ask{path: "find", role: act.Viewer}, "Type an ID, a key or a name.")
 	x.want(t, 400, ask{path: "find", role: act.Viewer, header: program})
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/ops/internal/login"
@@ -42,6 +41,10 @@ type thingPage struct {
 	More  []section     // what else is known of it
 	Drawn template.HTML // its heading and how it stands, in place of what was told
 	Steps template.HTML // a picture of it
+
+	Revealed bool // it is shown with its content, once
+
+	stream *process.Stream // of the page of an instance; nil where it can't be read
 }
 
 // A section is what another act tells of a thing.
@@ -195,17 +198,24 @@ func (s *server) thing(w http.ResponseWriter, r *http.Request) {
 	case a.Verb == "list" && len(names) > places(q):
 		p.only(names[len(names)-1])
 	}
-	if p.Acts = s.actsOn(r, a, names, p.Root); err == nil {
-		p.More = s.more(r, noun, names)
+	if statusOf(err) != http.StatusNotFound {
+		p.Acts = s.actsOn(r, a, names, &p)
+	}
+	if err == nil {
+		p.More = append(p.More, s.more(r, noun, names)...)
 	}
 	s.write(w, r, statusOf(err), "thing.html", p)
 }
 
-// actsOn are the acts on a thing that its viewer may do. The page itself is made by shown.
-func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root string) (all []link) {
+// revealIt is the name of the act that reveals the content of a thing.
+const revealIt = "reveal the content"
+
+// actsOn are the acts on the thing of a page that its viewer may do, and that the thing may take as it stands. The page
+// itself is made by shown.
+func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, p *thingPage) (all []link) {
 	offer := func(x *act.Act, name, about string, with url.Values) {
 		if place(x.Request(), names, with) == nil {
-			l := linkTo(x, root, with.Encode())
+			l := linkTo(x, p.Root, with.Encode())
 			l.Name, l.About = cmp.Or(name, l.Name), cmp.Or(about, l.About)
 			all = append(all, l)
 		}
@@ -213,10 +223,10 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 	if shown.Reveals && login.Of(r).May(act.Operator) {
 		with := url.Values{"reveal": {"true"}}
 		maps.Copy(with, r.URL.Query())
-		offer(shown, "reveal the content", "with a reason, which the audit log keeps", with)
+		offer(shown, revealIt, "with a reason, which the audit log keeps", with)
 	}
 	for _, x := range s.table.of(shown.Noun) {
-		if x == shown || x.Role == act.Viewer || !offers(r, x, s.reads.desk) {
+		if x == shown || x.Role == act.Viewer || !offers(r, x, s.reads.desk) || !p.takes(x) {
 			continue
 		}
 		with := url.Values{}
@@ -225,6 +235,7 @@ func (s *server) actsOn(r *http.Request, shown *act.Act, names []string, root st
 				with[name] = texts
 			}
 		}
+		p.fill(x, with)
 		offer(x, "", "", with)
 	}
 	return all
@@ -297,40 +308,26 @@ func (v *view) only(name string) {
 	v.Told = &own
 }
 
-// waysOf are the ways from the page of an instance. A person who may not act gets no way to the form of an act.
-func (p *thingPage) waysOf(s *process.Stream, may bool) processes.Ways {
-	to := processes.Ways{Whole: func(id string) string {
-		if isDots(id) {
-			return p.Root + "do/processes/show?" + url.Values{"id": {id}, "plan": {s.Plan}}.Encode()
-		}
-		return p.Root + "processes/" + url.PathEscape(id) + "?plan=" + url.QueryEscape(s.Plan)
-	}}
-	if may {
-		to.Form = func(verb, id, step string) string {
-			with := url.Values{"id": {id}, "plan": {s.Plan}}
-			if step != "" {
-				with.Set("step", step)
-			}
-			return p.Root + "do/processes/" + verb + "?" + with.Encode()
-		}
+// revealed shows an instance with its content: the page of the instance, as it is without. It reports false for what is
+// no instance, and has shown nothing then.
+func (s *server) revealed(w http.ResponseWriter, r *http.Request, a *act.Act, values url.Values, t *told) bool {
+	if a.Name() != "processes show" {
+		return false
 	}
-	return to
-}
-
-// draw makes the picture of an instance of a plan. may says that the person may act on it.
-func (p *thingPage) draw(command string, may bool, err error) error {
-	if p.Told == nil || err != nil {
-		return err
+	id := values.Get("id")
+	p := thingPage{view: s.view(r, id, a.Noun), Thing: id}
+	p.show(t, nil)
+	if err := p.draw(s.reads.desk.Command, login.Of(r).May(act.Operator), nil); err != nil || p.stream == nil {
+		return false
 	}
-	for _, x := range p.Told.Objects {
-		if stream, ok := x.(*process.Stream); ok {
-			if p.Drawn, p.Steps, err = processes.HTML(stream, p.At, command, p.waysOf(stream, may)); err != nil {
-				return err
-			}
-			p.Told = nil
-		}
+	p.Acts = s.actsOn(r, a, []string{id}, &p)
+	p.Acts = slices.DeleteFunc(p.Acts, func(l link) bool { return l.Name == revealIt })
+	for i, l := range p.Acts { // the address of this page has no plan
+		p.Acts[i].Path = l.Path + "&plan=" + url.QueryEscape(p.stream.Plan)
 	}
-	return nil
+	p.Revealed = true
+	s.write(w, r, http.StatusOK, "thing.html", p)
+	return true
 }
 
 func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {

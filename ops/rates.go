@@ -87,6 +87,9 @@ func (x *paces) watched(ctx context.Context, desk *act.Desk, t *told, queues []a
 	x.watch.See(ctx, desk, look)
 	rates := map[string]pace{}
 	for i, r := range look.Rates {
+		if r.Out != nil && *r.Out == 0 && r.Change != nil && *r.Change < 0 { // messages leave, and nobody has published that yet
+			r.In, r.Out = nil, nil
+		}
 		rates[look.Names[i]] = pace{r.In, r.Out}
 	}
 	x.mu.Lock()
@@ -116,23 +119,33 @@ func (t *told) chart() template.HTML {
 	return ""
 }
 
-// drawRates draws the slots, with 0 for those without work. The last slot has begun just now, so its rate is over less
-// time.
+// alive is how long ago the newest report of a worker that runs may have been published.
+const alive = catalog.Window + time.Minute
+
+// drawRates draws the slots, with 0 for those without work. While workers publish, the picture ends with what they have
+// published last: nobody knows yet what has happened since.
 func drawRates(r acts.Rates, now time.Time) template.HTML {
 	out, retried, poisoned := chart.Line{Name: "left a queue"}, chart.Line{Name: "tried again"}, chart.Line{Name: "poisoned"}
 	slots := map[time.Time]acts.Slot{}
 	for _, s := range r.Slots {
 		slots[s.Begin.UTC()] = s
 	}
-	begin := r.Since.UTC().Truncate(catalog.Slot)
+	begin, end := r.Since.UTC().Truncate(catalog.Slot), now
+	if !r.Until.IsZero() && now.Sub(r.Until) < alive && r.Until.Before(now) {
+		end = r.Until
+	}
 	sum := acts.Slot{}
 	for at := begin; at.Before(now); at = at.Add(catalog.Slot) {
 		s := slots[at]
-		over, x := min(catalog.Slot, max(now.Sub(at), time.Minute)).Seconds(), at.Sub(begin).Hours()
-		out.Add(x, s.Out/over)
-		retried.Add(x, s.Retried/over)
-		poisoned.Add(x, s.Poisoned/over)
 		sum.Out, sum.Retried, sum.Poisoned, sum.P99 = sum.Out+s.Out, sum.Retried+s.Retried, sum.Poisoned+s.Poisoned, max(sum.P99, s.P99)
+		over, x := min(catalog.Slot, end.Sub(at)), at.Sub(begin).Hours()
+		if over < time.Minute && at.After(begin) { // too short for a rate
+			continue
+		}
+		seconds := max(over, time.Minute).Seconds()
+		out.Add(x, s.Out/seconds)
+		retried.Add(x, s.Retried/seconds)
+		poisoned.Add(x, s.Poisoned/seconds)
 	}
 	lines := []chart.Line{out}
 	if sum.Retried > 0 {
@@ -141,11 +154,17 @@ func drawRates(r acts.Rates, now time.Time) template.HTML {
 	if sum.Poisoned > 0 {
 		lines = append(lines, poisoned)
 	}
-	picture := chart.Chart{Title: "Messages a second", X: "UTC, since " + begin.Format("2006-01-02"), Y: "a second", Lines: lines,
+	picture := chart.Chart{Title: "Messages a second", X: "UTC, since " + begin.Format("2006-01-02"), Y: "a second", Lines: lines, Ends: true,
 		XTick: func(hours float64) string {
 			return begin.Add(time.Duration(hours * float64(time.Hour))).Format("15:04")
-		}}.SVG()
+		}}
+	small := picture
+	small.Small = true
 	text := fmt.Sprintf("Since %s, %s messages have left their queues, attempts that failed: %s, poisoned: %s. The slowest handlers took %s.", begin.Format("2006-01-02 15:04 UTC"),
 		chart.Whole(int(sum.Out)), chart.Whole(int(sum.Retried)), chart.Whole(int(sum.Poisoned)), time.Duration(sum.P99*float64(time.Second)).Round(time.Millisecond))
-	return template.HTML(`<figure class="chart"><div role="img" aria-label="` + template.HTMLEscapeString(text) + `">` + picture + `</div><figcaption>` + template.HTMLEscapeString(text) + `</figcaption></figure>`)
+	if !r.Until.IsZero() {
+		text += " Workers have published up to " + r.Until.UTC().Format("15:04:05 UTC") + "."
+	}
+	said := template.HTMLEscapeString(text)
+	return template.HTML(`<figure class="chart"><div role="img" aria-label="` + said + `"><div class="broad">` + picture.SVG() + `</div><div class="small">` + small.SVG() + `</div></div><figcaption>` + said + `</figcaption></figure>`)
 }

@@ -120,6 +120,7 @@ func (r *reader) read(ctx context.Context, id string, d flow.Instance, owner str
 		}
 		step := steps[path]
 		x := r.looker.line(id, ev, step)
+		_, x.Else = steps[path+".00.01"]
 		if x.ID = prefix; d.Page == nil {
 			x.ID += flow.PathRun(ev.ID, ev.Run)
 		} else if d.Parent != nil {

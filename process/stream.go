@@ -87,6 +87,7 @@ type Line struct {
 	Twice     int       `json:"twice,omitzero"`     // further successes with another result
 	Late      int       `json:"late,omitzero"`      // answers that came after the end
 	Canceling bool      `json:"canceling,omitzero"` // it was told to stop, and has not answered
+	Else      bool      `json:"else,omitzero"`      // other steps run if it fails
 	Unknown   bool      `json:"unknown,omitzero"`   // it is stuck because nobody knows what an attempt has done
 	Hidden    int       `json:"hidden,omitzero"`    // parts that the stream doesn't show
 	Undos     []UndoRow `json:"undos,omitempty"`

@@ -34,6 +34,8 @@ type Chart struct {
 	Lines       []Line
 
 	XTick func(float64) string // the text of a value of X; nil for its digits
+	Ends  bool                 // X ends with the last value
+	Small bool                 // for a narrow screen
 }
 
 // axis maps values to coordinates.
@@ -69,8 +71,23 @@ func (a axis) ticks() []float64 {
 	return all
 }
 
+// some are each second tick, or fewer, until there are few enough.
+func some(ticks []float64, most int) []float64 {
+	for len(ticks) > most {
+		kept := ticks[:0]
+		for i := 0; i < len(ticks); i += 2 {
+			kept = append(kept, ticks[i])
+		}
+		ticks = kept
+	}
+	return ticks
+}
+
 // tick writes the digits of a float32, which hide the rounding errors of steps of 0.1.
 func tick(v float64) string { return strconv.FormatFloat(v, 'f', -1, 32) }
+
+// beyond is how far a linear axis goes beyond its largest value.
+const beyond = 1.05
 
 // axisOf spans all values, and is never empty.
 func axisOf(log bool, from, to float64, values func(Line) []float64, lines []Line) axis {
@@ -88,17 +105,24 @@ func axisOf(log bool, from, to float64, values func(Line) []float64, lines []Lin
 		a.most = max(math.Pow(10, math.Ceil(math.Log10(a.most))), 10*a.least)
 	} else {
 		a.least = 0
-		a.most *= 1.05
+		a.most *= beyond
 	}
 	return a
 }
 
 // SVG draws the chart.
 func (c Chart) SVG() string {
-	const width, left, right, top, bottom, foot, inRow, row = 720.0, 70.0, 700.0, 40.0, 350.0, 388.0, 3, 14
+	const top, bottom, foot, row = 40.0, 350.0, 388.0, 14
+	width, left, right, inRow, most := 720.0, 70.0, 700.0, 3, 20
+	if c.Small {
+		width, left, right, inRow, most = 360, 56, 340, 1, 6
+	}
 	height := foot + 12 + row*float64(max(len(c.Lines)-1, 0)/inRow)
 	x := axisOf(c.LogX, left, right, func(l Line) []float64 { return l.X }, c.Lines)
 	y := axisOf(c.LogY, bottom, top, func(l Line) []float64 { return l.Y }, c.Lines)
+	if c.Ends {
+		x.most /= beyond
+	}
 	var b strings.Builder
 	p := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	text := func(x, y float64, anchor, s, more string) {
@@ -111,7 +135,7 @@ func (c Chart) SVG() string {
 		p(`<path d="M%.1f %.1fH%.1f" stroke="#dddddd"/>`, left, y.at(v), right)
 		text(left-6, y.at(v)+4, "end", tick(v), "")
 	}
-	for _, v := range x.ticks() {
+	for _, v := range some(x.ticks(), most) {
 		p(`<path d="M%.1f %.1fV%.1f" stroke="#dddddd"/>`, x.at(v), top, bottom)
 		label := tick(v)
 		if c.XTick != nil {

@@ -20,6 +20,27 @@ type detail struct {
 	Acts                    []string
 	Missing                 []string
 	Stuck                   []stuckRow
+	Waits                   []waitRow
+}
+
+// waitRow is a step that waits for a signal: what it waits for, and the way to the form that sends the signal.
+type waitRow struct{ Name, ID, Means, Form string }
+
+// waitRows are the steps that wait for a signal. Of many it has the first.
+func waitRows(s *process.Stream, to Ways) (all []waitRow) {
+	const most = 20
+	for i := range s.Lines {
+		x := &s.Lines[i]
+		if !Hears(x) || len(all) == most {
+			continue
+		}
+		row := waitRow{Name: x.Name, ID: x.ID, Means: WaitsFor(x, clock)}
+		if !strings.Contains(x.ID, "/") { // else the step is of a part
+			row.Form = to.form("signal", s.ID, x.Topic)
+		}
+		all = append(all, row)
+	}
+	return all
 }
 
 // stepRow is a step of an instance, or its undo.
@@ -77,7 +98,7 @@ func newDetail(s *process.Stream, now time.Time, command string, to Ways) detail
 	about[0] = strings.ToUpper(about[0][:1]) + about[0][1:]
 	d := detail{
 		Plan: s.Plan, ID: s.ID, Status: string(s.Status), Class: class(s.Status), About: about, Msg: s.Msg, Tags: Tags(s.Tags),
-		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command, to),
+		Critical: Critical(t), Total: Took(t.To.Sub(t.From)), Acts: Acts(s, clock), Missing: s.Missing, Stuck: stuckRows(s, command, to), Waits: waitRows(s, to),
 	}
 	if id, _, part := strings.Cut(s.ID, "/"); part {
 		d.Whole = to.Whole(id)

@@ -20,7 +20,7 @@ const mostRows = 1000
 // Ways are the ways from a page to others.
 type Ways struct {
 	Whole func(id string) string             // to the instance that a part belongs to
-	Form  func(verb, id, step string) string // to the form of an act; "" where the person may not do the act. nil: there is none
+	Form  func(verb, id, step string) string // to the form of an act; for signal, step is the kind. nil: the person may do none
 }
 
 func (w Ways) form(verb, id, step string) string {

@@ -65,7 +65,10 @@ func Remarks(x *process.Line, now time.Time, clock func(time.Time) string) (all 
 	if x.Open() && x.Due.After(now) {
 		say("attempt %d begins in %s", x.Attempt, Took(x.Due.Sub(now)))
 	}
-	if x.Open() && !x.Timeout.IsZero() {
+	switch waits := WaitsFor(x, clock); {
+	case waits != "":
+		say("%s", waits)
+	case x.Open() && !x.Timeout.IsZero():
 		say("until %s", clock(x.Timeout))
 	}
 	if x.Canceling {
@@ -87,6 +90,36 @@ func Remarks(x *process.Line, now time.Time, clock func(time.Time) string) (all 
 		say("%s after its end", act.Count(x.Late, "answer"))
 	}
 	return all
+}
+
+// Hears reports that a step waits for a signal now.
+func Hears(x *process.Line) bool { return x.Verb == "wait" && x.Open() && x.Topic != "" }
+
+// WaitsFor says for which signal a step waits, since when, until when, and what happens then. It is "" for a step that
+// waits for none. clock tells a time.
+func WaitsFor(x *process.Line, clock func(time.Time) string) string {
+	if !Hears(x) {
+		return ""
+	}
+	text := fmt.Sprintf("waits for a signal of kind %s since %s", x.Topic, clock(x.Created))
+	switch {
+	case x.Timeout.IsZero():
+		return text + ", for any time"
+	case x.Else:
+		return text + fmt.Sprintf("; without it the step fails at %s, and the steps run that the plan has for that", clock(x.Timeout))
+	}
+	return text + fmt.Sprintf("; without it the step fails at %s, and what was done before is undone", clock(x.Timeout))
+}
+
+// Waited are the kinds of signals that steps of an instance wait for now.
+func Waited(s *process.Stream) (kinds []string) {
+	for i := range s.Lines {
+		if x := &s.Lines[i]; Hears(x) && !strings.Contains(x.ID, "/") {
+			kinds = append(kinds, x.Topic)
+		}
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
 
 // UndoRemarks say why undos of a step failed. Of many it has the first.
@@ -242,6 +275,26 @@ func Stuck(s *process.Stream) (all []StuckStep) {
 		}
 	}
 	return all
+}
+
+// Takes reports that an instance may take an act as the instance stands. An act that it doesn't know, it may take.
+func Takes(s *process.Stream, verb string) bool {
+	stuck := Stuck(s)
+	switch verb {
+	case "signal":
+		return !s.Status.Final() && s.Status != process.Undoing
+	case "cancel":
+		return !s.Status.Final() && s.Status != process.Undoing && s.Status != process.Init && s.Cancel == nil
+	case "retry", "skip":
+		return len(stuck) > 0
+	case "fail":
+		return slices.ContainsFunc(stuck, func(x StuckStep) bool { return x.Doubt != nil })
+	case "rerun":
+		return s.Status.Final() || s.Status == process.Stuck
+	case "nudge":
+		return s.Status != process.Init
+	}
+	return true
 }
 
 // At names the step of an entry that is stuck.

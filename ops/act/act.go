@@ -46,11 +46,12 @@ type Act struct {
 	About string // what it does, for a list of acts: one line that begins with a verb
 	More  string // the rest of its help
 
-	Role  Role
-	Why   Asked // who does it and why: --by and --why. By is never a must, and nor is either for a dry run
-	Sure  Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
-	Local bool  // it needs no store
-	Once  bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
+	Role   Role
+	Why    Asked // who does it and why: --by and --why. By is never a must, and nor is either for a dry run
+	Sure   Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
+	Undoes bool  // it takes back what was done, or has it done again: pages mark it as they mark what destroys
+	Local  bool  // it needs no store
+	Once   bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
 
 	// Again tells of an act that went on after its run, and has ended: an act is asked for again under its ID. told is
 	// false if no such act has the ID. An act that had failed fails again, by the audit log. nil: the act doesn't go

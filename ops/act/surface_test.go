@@ -3,6 +3,7 @@ package act_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/act"
@@ -36,5 +37,16 @@ func TestTextsNameFieldsAsTheSurfaceDoes(t *testing.T) {
 	plain := errors.New("plain")
 	if got := page.Error(r, plain); got != plain || page.Error(r, nil) != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+// A moment in UTC is called so, as on all pages.
+func TestAMomentInUTCSaysSo(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for zone, want := range map[*time.Location]string{time.UTC: "2026-01-02 03:04:05 UTC", time.FixedZone("CET", 3600): "2026-01-02 04:04:05 +0100"} {
+		if got := act.ClockIn(at.In(zone)); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }

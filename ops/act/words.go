@@ -44,6 +44,9 @@ func ClockIn(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
+	if _, offset := t.Zone(); offset == 0 {
+		return t.Format("2006-01-02 15:04:05 UTC")
+	}
 	return t.Format("2006-01-02 15:04:05 -0700")
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/gate"
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/coord/leader"
@@ -50,7 +51,8 @@ func findActs() []*act.Act {
 	return []*act.Act{act.New(act.Act{Noun: "find", Role: act.Viewer, About: "find what has an ID, a key or a name",
 		More: "WORD is the ID of a message, of a process or of an operator's act, the key of a document, what the program's own binary knows them by, or the name of a " +
 			"queue, kind, program, schedule, gate, lock and the like. It is looked for as it is: a part of a name finds nothing. A search asks " +
-			"the store a bounded number of requests, and says what it didn't look through. Messages that were handled are gone.",
+			"the store a bounded number of requests, and says what it didn't look through. A kind is also looked for among the first poison " +
+			"messages of each queue. Messages that were handled are gone.",
 	}, func(in *findInput) []act.Field {
 		return []act.Field{act.Text(&in.word, "q", "the ID, key or name").At("WORD").With(func(text string) error {
 			if len(text) > mostWord {
@@ -155,6 +157,11 @@ func (f *finder) known() {
 	}
 }
 
+// ofKind reports that the word may be a kind, of which poison queues may have messages that no program knows any more.
+func (f *finder) ofKind() bool {
+	return strings.Contains(f.words[0], ".") && channel.Kind(f.words[0]).Check() == nil
+}
+
 // inQueues looks for messages that wait, and for those in poison queues.
 func (f *finder) inQueues(ctx context.Context) (all []hunt) {
 	names, poisoned, err := look.Queues(ctx, f.c.Desk)
@@ -171,6 +178,15 @@ func (f *finder) inQueues(ctx context.Context) (all []hunt) {
 				for _, p := range places {
 					name := cmp.Or(p.Envelope.ID, p.Entry.Key)
 					f.add(2, "poison message", name, q, "poison show", map[string]string{"id": name, "queue": q})
+				}
+				return err
+			}})
+		}
+		if poisoned[q] > 0 && f.ofKind() {
+			all = append(all, hunt{"kinds in the poison queue of " + q, func(ctx context.Context) error {
+				found, err := f.search.PoisonedOf(ctx, q, channel.Kind(f.words[0]))
+				if found {
+					f.add(1, "kind of poison messages", f.words[0], q, "poison list", map[string]string{"queue": q, "kind": f.words[0]})
 				}
 				return err
 			}})
@@ -352,7 +368,7 @@ func (f *finder) tell(word string) error {
 	if len(f.found) == 0 {
 		slices.Sort(f.looked)
 		return act.Nothing("nothing is called %s. Looked through: %s. A message that was handled is gone, and a store in the cloud shows the first messages of a queue alone",
-			storage.Quote(word), someOf(f.looked))
+			storage.Quote(word), inGroups(f.looked))
 	}
 	if err := f.c.Table("", "WHAT", "NAME", "IN"); err != nil {
 		return err
@@ -363,6 +379,27 @@ func (f *finder) tell(word string) error {
 		}
 	}
 	return nil
+}
+
+// inGroups names the places that were looked through, those of a sort together: "queues (mails, orders); ids, locks".
+func inGroups(places []string) string {
+	groups := []struct{ before, name string }{{"queue ", "queues"}, {"the poison queue of ", "poison queues"}, {"kinds in the poison queue of ", "kinds in poison queues"}, {"plan ", "plans"}}
+	sorted := make([][]string, len(groups))
+	var others, all []string
+	for _, place := range places {
+		i := slices.IndexFunc(groups, func(g struct{ before, name string }) bool { return strings.HasPrefix(place, g.before) })
+		if i < 0 {
+			others = append(others, place)
+			continue
+		}
+		sorted[i] = append(sorted[i], strings.TrimPrefix(place, groups[i].before))
+	}
+	for i, names := range sorted {
+		if len(names) > 0 {
+			all = append(all, fmt.Sprintf("%s (%s)", groups[i].name, someOf(names)))
+		}
+	}
+	return strings.Join(append(all, someOf(others)), "; ")
 }
 
 // someOf names the first of many for people.

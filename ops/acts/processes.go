@@ -96,7 +96,7 @@ func listInstances(ctx context.Context, c *act.Call, in *instancesInput) error {
 		return err
 	}
 	none, from, stuck := "No instances.", 0, q.Status == process.Stuck
-	head := []string{"PLAN", "ID", "STATUS", "AGE", "WAITS FOR, OR ENDED", "TAGS"}
+	head := []string{"PLAN", "ID", "STATUS", "LASTED", "STANDS", "TAGS"}
 	switch {
 	case stuck:
 		head = []string{"PLAN", "ID", "STEP", "SINCE ABOUT", "WHY"}
@@ -168,9 +168,12 @@ func veil(c *act.Call, s *process.Stream) {
 
 // instanceCells are the row of an instance, whatever its status.
 func instanceCells(x Instance, id act.Link, now time.Time) []any {
-	is, age := strings.Join(x.Waits, ", "), now.Sub(x.Created)
+	is, lasted := strings.Join(x.Waits, ", "), now.Sub(x.Created)
+	if is != "" {
+		is = "waits for " + is
+	}
 	if !x.Ended.IsZero() {
-		is, age = act.Ago(x.Ended), x.Ended.Sub(x.Created)
+		is, lasted = "ended "+act.Ago(x.Ended), x.Ended.Sub(x.Created)
 	}
 	if x.Status == process.Stuck {
 		is = "at " + processes.At(x.Entry)
@@ -178,7 +181,7 @@ func instanceCells(x Instance, id act.Link, now time.Time) []any {
 	if x.Error != "" {
 		is = strings.TrimPrefix(is+": "+x.Error, ": ")
 	}
-	return []any{x.Plan, id, string(x.Status), processes.Took(age), act.Short(is), act.Short(processes.Tags(x.Tags))}
+	return []any{x.Plan, id, string(x.Status), processes.Took(lasted), act.Short(is), act.Short(processes.Tags(x.Tags))}
 }
 
 // listPlanVersions lists the versions of plans.

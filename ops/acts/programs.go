@@ -16,14 +16,15 @@ import (
 
 // A ProgramVersion is a version of a program that has published what it knows.
 type ProgramVersion struct {
-	Program string    `json:"program"`
-	Version string    `json:"version"`
-	First   time.Time `json:"first"`
-	Last    time.Time `json:"last"`    // to the day
-	Running bool      `json:"running"` // it has published within two days
-	Workers int       `json:"workers"` // that have told of their work in the last minutes
-	Ahead   float64   `json:"clock_ahead_seconds"`
-	Fault   string    `json:"fault,omitempty"` // why its description can't be read
+	Program string     `json:"program"`
+	Version string     `json:"version"`
+	First   time.Time  `json:"first"`
+	Last    time.Time  `json:"last"`    // to the day
+	Running bool       `json:"running"` // it has published within two days
+	Told    *time.Time `json:"told"`    // when a worker has told of its work last; null: not in the last minutes
+	Workers int        `json:"workers"` // that have told of their work in the last minutes
+	Ahead   float64    `json:"clock_ahead_seconds"`
+	Fault   string     `json:"fault,omitempty"` // why its description can't be read
 }
 
 // A WorkerSeen is a worker that has told of its work in the last minutes.
@@ -55,7 +56,8 @@ type programInput struct{ name string }
 func programActs() []*act.Act {
 	return []*act.Act{
 		act.New(act.Act{Noun: "programs", Verb: "list", Role: act.Viewer, About: "list the programs that use the store, with their versions",
-			More: "They are those that have published what they know. WORKERS are those that have told of their work in the last minutes. CLOCK is how far " +
+			More: "They are those that have published what they know. DESCRIBED is when that was last, which a program does once a day or when it changes, and " +
+				"WORKED when a worker has told of its work last, in the last minutes. WORKERS are those that have told of their work in the last minutes. CLOCK is how far " +
 				"the clock of the machine that published last is ahead of the store's.",
 		}, nil, listPrograms),
 		act.New(act.Act{Noun: "programs", Verb: "show", Role: act.Viewer, About: "show a program: its versions, workers, queues and handlers",
@@ -113,7 +115,7 @@ func listPrograms(ctx context.Context, c *act.Call, _ *act.None) error {
 
 // tellVersions tells the versions of a program, or of all programs.
 func tellVersions(c *act.Call, program string, workers []WorkerSeen) error {
-	if err := c.Table(fmt.Sprintf("No program has published what it knows%s.", c.Unpublished()), "PROGRAM", "VERSION", "FIRST", "LAST", "WORKERS", "CLOCK"); err != nil {
+	if err := c.Table(fmt.Sprintf("No program has published what it knows%s.", c.Unpublished()), "PROGRAM", "VERSION", "FIRST", "DESCRIBED", "WORKED", "WORKERS", "CLOCK"); err != nil {
 		return err
 	}
 	published := slices.Concat(c.Known.Published, c.Known.Faulty)
@@ -126,17 +128,26 @@ func tellVersions(c *act.Call, program string, workers []WorkerSeen) error {
 		}
 		v := ProgramVersion{Program: d.Name, Version: d.Version, First: d.First, Last: d.Last, Fault: d.Fault, Running: d.Fault == "" && time.Since(d.Last) < known.StillThere}
 		for _, w := range workers {
-			if w.Program == d.Name && w.Version == d.Version && !w.Stopped {
+			if w.Program != d.Name || w.Version != d.Version {
+				continue
+			}
+			if v.Told == nil || w.Last.After(*v.Told) {
+				v.Told = &w.Last
+			}
+			if !w.Stopped {
 				v.Workers++
 			}
 		}
-		clock := any(nil)
+		clock, told := any(nil), any(nil)
+		if v.Told != nil {
+			told = *v.Told
+		}
 		if !d.Stored.IsZero() && d.Fault == "" {
 			ahead := d.Last.Sub(d.Stored)
 			v.Ahead, clock = ahead.Seconds(), aheadText(ahead)
 		}
 		name := act.Link{Text: d.Name, Act: "programs show", With: map[string]string{"program": d.Name}}
-		if err := c.Row(v, name, d.Version, d.First, lastOf(d), v.Workers, clock); err != nil {
+		if err := c.Row(v, name, d.Version, d.First, lastOf(d), told, v.Workers, clock); err != nil {
 			return err
 		}
 	}
@@ -178,7 +189,7 @@ func showProgram(ctx context.Context, c *act.Call, in *programInput) error {
 		if w.Stopped {
 			up = "stopped"
 		}
-		if err := c.Row(w, w.Worker, w.Version, up, w.InHand, w.Out, inSeconds(act.Maybe(w.P99)), w.Last); err != nil {
+		if err := c.Row(w, w.Worker, w.Version, up, w.InHand, w.Out, ranFor(&w.P99), w.Last); err != nil {
 			return err
 		}
 	}

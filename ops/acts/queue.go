@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/wire"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
@@ -85,6 +86,7 @@ func showQueue(ctx context.Context, c *act.Call, in *messageInput) error {
 	if p, ok := paused[in.queue]; ok {
 		line.Paused = newPause(p)
 	}
+	line.Away = awayOf(ctx, c, []string{in.queue})[in.queue]
 	if err := line.divided(ctx, c); err != nil {
 		return err
 	}
@@ -167,19 +169,11 @@ func (q *QueueShown) tell(c *act.Call) error {
 	}
 	parts := []act.Part{
 		{Name: "Ready", Value: counted(q.Ready)}, {Name: "In flight", Value: counted(q.InFlight)}, {Name: "Delayed", Value: counted(q.Delayed)},
-		{Name: "Poison", Value: atLeast(q.Poison, q.More)}, {Name: "Oldest ready", Value: inSeconds(q.Oldest)}, {Name: "Out a second", Value: perSecond(q.Out)},
-		{Name: "Slowest handlers", Value: inSeconds(q.P99)}, {Name: "Consumed by", Value: cmp.Or(strings.Join(consumers, ", "), look.ConsumedBy(c.Desk, q.Queue.Queue))},
+		{Name: "Poison", Value: atLeast(q.Poison, q.More)}, {Name: "Oldest ready", Value: inSeconds(q.Oldest)}, {Name: "Out a second, in the last 2 minutes", Value: perSecond(q.Out)},
+		{Name: "Slowest handlers, in the last 2 minutes", Value: ranFor(q.P99)}, {Name: "Consumed by", Value: cmp.Or(strings.Join(consumers, ", "), look.ConsumedBy(c.Desk, q.Queue.Queue))},
 		{Name: "Kinds", Value: strings.Join(kinds, ", ")}, {Name: "Tenants of the first messages", Value: strings.Join(tenants, ", ")},
 	}
-	if p := q.Paused; p != nil {
-		parts = append(parts, act.Part{Name: "Paused", Value: p.Since}, act.Part{Name: "Paused by", Value: p.By}, act.Part{Name: "Why", Value: p.Why})
-		if p.Until != nil {
-			parts = append(parts, act.Part{Name: "Until", Value: act.Clock(*p.Until)})
-		}
-	}
-	if q.WaitsFrom != nil {
-		parts = append(parts, act.Part{Name: "Waits", Value: look.LevelText(*q.WaitsFrom)})
-	}
+	parts = append(q.standing(), parts...)
 	if q.Guard != "" {
 		parts = append(parts, act.Part{Name: "Guard", Value: act.Link{Text: q.Guard, Act: "guards list", With: map[string]string{"prefix": q.Guard}}})
 	}
@@ -195,6 +189,34 @@ func (q *QueueShown) tell(c *act.Call) error {
 		}
 	}
 	return nil
+}
+
+// standing says why the messages of a queue wait, if anything is known to keep them.
+func (q *Queue) standing() (parts []act.Part) {
+	if p := q.Paused; p != nil {
+		text := fmt.Sprintf("paused by %s since %s (%s)", p.By, act.Clock(p.Since), act.Ago(p.Since))
+		if p.Until != nil {
+			text += ", until " + act.Clock(*p.Until)
+		}
+		if p.Why != "" {
+			text += ": " + p.Why
+		}
+		parts = append(parts, act.Part{Name: "State", Value: text})
+	}
+	if a := q.Away; a != nil {
+		text := fmt.Sprintf("waits: the service of guard %s is away", a.Guard)
+		if a.Asks {
+			text = fmt.Sprintf("waits: the service of guard %s asks to wait", a.Guard)
+		}
+		if a.Since != nil {
+			text += fmt.Sprintf(" since %s (%s)", act.Clock(*a.Since), act.Ago(*a.Since))
+		}
+		parts = append(parts, act.Part{Name: "State", Value: act.Link{Text: text, Act: "guards list", With: map[string]string{"prefix": a.Guard}}})
+	}
+	if q.WaitsFrom != nil {
+		parts = append(parts, act.Part{Name: "State", Value: "waits: " + look.LevelText(*q.WaitsFrom)})
+	}
+	return parts
 }
 
 // counted is a number for people; "–" if it is unknown.
@@ -219,6 +241,14 @@ func inSeconds(s *float64) any {
 		return nil
 	}
 	return time.Duration(*s * float64(time.Second))
+}
+
+// ranFor is the running time of handlers for people, which is short mostly; nil if none ran, or if it is unknown.
+func ranFor(s *float64) any {
+	if s == nil || *s == 0 {
+		return nil
+	}
+	return processes.Took(time.Duration(*s * float64(time.Second)))
 }
 
 // perSecond is a rate for people; nil if it is unknown.

@@ -2,10 +2,12 @@ package acts
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/look"
@@ -24,6 +26,7 @@ type Queue struct {
 
 	Consumers []Consumer `json:"consumers"`
 	Paused    *Pause     `json:"paused"`     // null: it is consumed
+	Away      *Away      `json:"away"`       // the service that its handlers need is away; null: it isn't, or that is unknown
 	WaitsFrom *int       `json:"waits_from"` // the level from which its workers leave it out, while they do; null: it is consumed
 
 	Out *float64 `json:"out_per_second"` // messages that have left it in the last minutes: done, poisoned or cancelled
@@ -37,12 +40,53 @@ type Consumer struct {
 	Last    time.Time `json:"last"` // when it last published that
 }
 
+// An Away is a service for which queues wait.
+type Away struct {
+	Guard string     `json:"guard"` // of the service
+	Asks  bool       `json:"asks"`  // the service is there, and asks to wait
+	Since *time.Time `json:"since"` // null: unknown
+}
+
+// State is in a few words what keeps a queue from being consumed; "" for nothing that is known.
+func (q *Queue) State() string {
+	switch {
+	case q.Paused != nil:
+		return "paused by " + q.Paused.By
+	case q.Away != nil:
+		return "waits for guard " + q.Away.Guard
+	case q.WaitsFrom != nil:
+		return fmt.Sprintf("waits from level %d on", *q.WaitsFrom)
+	}
+	return ""
+}
+
+// awayOf are the services that are away for all processes, by the queues that wait for them. A note says why that is
+// unknown.
+func awayOf(ctx context.Context, c *act.Call, queues []string) map[string]*Away {
+	if !slices.ContainsFunc(queues, func(q string) bool { return c.Known.Guard(q) != "" }) {
+		return nil
+	}
+	found, err := guard.Outages(ctx, c.Store)
+	if err != nil {
+		c.Note("Whether queues wait for the service of a guard can't be read: %v", err)
+	}
+	all := map[string]*Away{}
+	for _, s := range found {
+		for _, q := range queues {
+			if c.Known.Guard(q) == s.Name && (s.All || s.Damaged) {
+				all[q] = &Away{s.Name, s.Asks, act.Maybe(s.Since)}
+			}
+		}
+	}
+	return all
+}
+
 func queueActs() []*act.Act {
 	return append([]*act.Act{
 		act.New(act.Act{Noun: "queues", Verb: "list", Alone: true, Role: act.Viewer, About: "count the messages of each queue and of its poison queue",
 			More: "queues alone is the same. READY can be received now. IN FLIGHT is held by a worker. DELAYED becomes ready later. – means " +
 				"unknown: a queue in the cloud does not count these separately. CONSUMED BY names the programs whose workers have a handler for " +
-				"the queue and have published that within two days. Under the table it names the queues that are paused, " +
+				"the queue and have published that within two days. STATE is what keeps the queue from being consumed. Under the table it names the queues that are paused, " +
 				"and those that their workers leave out at the level of their program.",
 		}, nil, listQueues),
 	}, append(pauseActs(), messageActs()...)...)
@@ -74,7 +118,8 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Table("", "QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY"); err != nil {
+	away := awayOf(ctx, c, names)
+	if err := c.Table("", "QUEUE", "READY", "IN FLIGHT", "DELAYED", "POISON", "OLDEST", "CONSUMED BY", "STATE"); err != nil {
 		return err
 	}
 	for i, name := range names {
@@ -87,8 +132,9 @@ func listQueues(ctx context.Context, c *act.Call, _ *act.None) error {
 		if p, ok := paused[name]; ok {
 			line.Paused = newPause(p)
 		}
+		line.Away = away[name]
 		line.moves(waits, rates)
-		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, look.ConsumedBy(c.Desk, name)); err != nil {
+		if err := c.Row(line, name, cell(st.Ready), cell(st.InFlight), cell(st.Delayed), poison[name], oldest, look.ConsumedBy(c.Desk, name), line.State()); err != nil {
 			return err
 		}
 	}

@@ -19,3 +19,13 @@ func TestUnknownNumbers(t *testing.T) {
 		t.Errorf("got %s (%v), want %s", b, err, want)
 	}
 }
+
+// Running times of handlers are short, and are shown as they are. Where none ran, nothing is shown.
+func TestRunningTimesAreShown(t *testing.T) {
+	t.Parallel()
+	for seconds, want := range map[float64]string{0: act.Unknown, 0.0213: "20ms", 0.213: "210ms", 90: "1m30s"} {
+		if got := act.Cell(ranFor(&seconds)); got != want {
+			t.Errorf("%v: got %q, want %q", seconds, got, want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 type Rates struct {
 	Queue string    `json:"queue,omitempty"` // "": all of them
 	Since time.Time `json:"since"`           // from when on all is known
+	Until time.Time `json:"until,omitzero"`  // when the newest report was published: what has happened since is not in it
 	Slots []Slot    `json:"slots"`           // of ten minutes each, in the order of time; one without work is missing
 }
 
@@ -45,7 +46,7 @@ func showRates(ctx context.Context, c *act.Call, in *ratesInput) error {
 	if err != nil {
 		return err
 	}
-	r := Rates{Queue: in.queue, Since: since, Slots: []Slot{}}
+	r := Rates{Queue: in.queue, Since: since, Until: c.Past.Until(), Slots: []Slot{}}
 	for _, x := range spans {
 		s := Slot{Begin: x.Begin}
 		for name, w := range x.Queues {

@@ -18,9 +18,9 @@ const (
 	// Slot is the time of one of its slots.
 	Slot = 10 * time.Minute
 
-	mostPast   = 20_000          // rows that a first reading reads
-	againAfter = time.Minute     // workers publish once a minute
-	overlap    = 2 * time.Minute // rows that may have come late are read again
+	mostPast   = 20_000           // rows that a first reading reads
+	againAfter = 10 * time.Second // as often as rates are read, so that the two agree
+	overlap    = 2 * time.Minute  // rows that may have come late are read again
 )
 
 // A Span is what all workers have done in a slot of the past, by queue.
@@ -41,17 +41,26 @@ type History struct {
 	mu    sync.Mutex
 	read  time.Time // when it was read last
 	since time.Time // how far back it goes
+	until time.Time // when the newest report was published
 	slots map[time.Time]map[string]Work
 	seen  map[string]time.Time // the rows of the last minutes, by key
 }
 
-// Read returns the slots of the past in the order of time, and from when on they are complete. It asks the store once a
-// minute at most. A store with very many reports has them of a shorter time.
+// Until is when the newest report was published that Read has read; zero for none.
+func (h *History) Until() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until
+}
+
+// Read returns the slots of the past in the order of time, and from when on they are complete. It asks the store once
+// in ten seconds at most, or each time while it knows no report. A store with very many reports has them of a shorter
+// time.
 func (h *History) Read(ctx context.Context, s *storage.Store) (spans []Span, since time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := time.Now().UTC()
-	if now.Sub(h.read) >= againAfter {
+	if now.Sub(h.read) >= againAfter || len(h.slots) == 0 {
 		if err := h.readOn(ctx, s, now); err != nil {
 			return nil, time.Time{}, err
 		}
@@ -106,6 +115,7 @@ func (h *History) readOn(ctx context.Context, s *storage.Store, now time.Time) e
 // add spreads the counts of a report over the time that it counts.
 func (h *History) add(p *Report) {
 	end := p.Time
+	h.until = latest(h.until, end)
 	begin := end.Add(-time.Duration(min(p.Seconds, Past.Seconds()) * float64(time.Second)))
 	for slot := begin.Truncate(Slot); !slot.After(end); slot = slot.Add(Slot) {
 		share := 1.0

@@ -41,7 +41,7 @@ func TestQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.want(t, 0, "queues")
-	if head, _, _ := strings.Cut(r.out, "\n"); strings.Join(strings.Fields(head), " ") != "QUEUE READY IN FLIGHT DELAYED POISON OLDEST CONSUMED BY" {
+	if head, _, _ := strings.Cut(r.out, "\n"); strings.Join(strings.Fields(head), " ") != "QUEUE READY IN FLIGHT DELAYED POISON OLDEST CONSUMED BY STATE" {
 		t.Errorf("got the head %q", head)
 	}
 	for _, want := range []string{"reservations 1 1 0 3", "mails 0 0 1 0 0s", "former 0 0 0 1 0s in no route"} {

@@ -57,7 +57,7 @@ func (m Marks) Text(s string) string {
 	if s == "" {
 		return ""
 	}
-	return fmt.Sprintf("text of %d (#%08x)", utf8.RuneCountInString(s), uint32(maphash.String(m.seed, s)))
+	return fmt.Sprintf("hidden text of %d characters (#%08x)", utf8.RuneCountInString(s), uint32(maphash.String(m.seed, s)))
 }
 
 // decode returns JSON as values. Numbers stay as they are.

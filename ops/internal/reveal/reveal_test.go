@@ -60,7 +60,7 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	m := NewMarks()
 	a, b := m.Text("dial tcp: no route to ada"), m.Text("dial tcp: no route to bob")
-	if a == b || a != m.Text("dial tcp: no route to ada") || !strings.HasPrefix(a, "text of 25 (#") || m.Text("") != "" || a == NewMarks().Text("dial tcp: no route to ada") {
+	if a == b || a != m.Text("dial tcp: no route to ada") || !strings.HasPrefix(a, "hidden text of 25 characters (#") || m.Text("") != "" || a == NewMarks().Text("dial tcp: no route to ada") {
 		t.Errorf("got %q and %q", a, b)
 	}
 }

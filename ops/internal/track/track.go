@@ -21,8 +21,10 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// mostPeeked is how many messages of a queue are looked at.
-const mostPeeked = 32
+const (
+	mostPeeked  = 32 // messages of a queue that are looked at
+	mostOfKinds = 64 // entries of a poison queue that are read to find a kind
+)
 
 // The states of a message in a place.
 const (
@@ -133,6 +135,28 @@ func (s *Search) In(ctx context.Context, queue string, ids []string) (all []Plac
 		}
 	}
 	return all, nil
+}
+
+// PoisonedOf reports whether a poison queue has a message of a kind. It reads a bounded number of entries, and returns
+// [ErrEnough] if there are more and none of these is of the kind.
+func (s *Search) PoisonedOf(ctx context.Context, queue string, kind channel.Kind) (found bool, err error) {
+	n := 0
+	for e, err := range poison.States(ctx, s.desk.Store, queue) {
+		if err != nil {
+			return false, err
+		}
+		if n++; n > mostOfKinds || !s.May(1) {
+			return false, ErrEnough
+		}
+		switch m, err := poison.At(s.desk.Channels, queue).Get(ctx, e.Key); {
+		case errors.Is(err, storage.ErrNotFound): // somebody has replayed it
+		case err != nil:
+			return false, err
+		case m.Kind == kind:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // Poisoned returns the places of messages in the poison queue of a queue, by their IDs or by the keys of entries.
