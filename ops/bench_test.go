@@ -16,8 +16,9 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// BenchmarkPages asks for pages of a store with 1,000 queues and 100,000 poison messages, as somebody does who looks each
-// two seconds: what is read slowly is shown as it was, and read again. first-ms is the first look, which waits for it.
+// BenchmarkPages asks for pages of a store with 1,000 queues and 100,000 poison messages, as somebody does who looks
+// each two seconds: what is read slowly is shown as it was, and read again. first-ms is the first look, which waits for
+// it.
 func BenchmarkPages(b *testing.B) {
 	s := worldtest.OpenStore(b, "?sync=normal")
 	crowd(b, s, 1000, 100)

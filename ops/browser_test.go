@@ -174,10 +174,10 @@ func TestBrowserFlows(t *testing.T) {
 	left(poisonedMails - 2)
 
 	tab.Do(browsertest.Open(address+"processes"), follow("order-1041"), browsertest.Visible(".tools"), follow("Cancel"),
-		browsertest.Type("#f-why", "found it cheaper"), submit("Cancel processes"), done)
+		browsertest.Type("#f-why", "found it cheaper"), submit("Cancel process order-1041"), done)
 
 	tab.Do(browsertest.Open(address+"queues"), follow("accounts"), browsertest.Visible(".tools"), follow("Pause"),
-		browsertest.Type("#f-for", "30m"), browsertest.Type("#f-why", "no budget"), submit("Pause queues"), done)
+		browsertest.Type("#f-for", "30m"), browsertest.Type("#f-why", "no budget"), submit("Pause queue accounts"), done)
 	if said := tab.Text("main"); !strings.Contains(said, `Queue "accounts" is paused`) || !strings.Contains(said, "--for 30m") {
 		t.Errorf("got %q", said)
 	}
@@ -253,7 +253,7 @@ func TestBrowserByKeys(t *testing.T) {
 	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible("form.act"))
 	to("#f-why")
 	tab.Do(browsertest.Press("no budget"))
-	to("Pause queues")
+	to("Pause queue accounts")
 	tab.Do(browsertest.Press(kb.Enter), browsertest.Visible("p.good[role=status]"))
 	x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, "no budget")
 	to("More")

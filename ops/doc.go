@@ -52,6 +52,7 @@
 //	plain.go  text without what people can't see
 //	choice.go what people choose from where a list needs a name
 //	ways.go   the acts that pages can do, and which page shows what
+//	prose.go  texts with command lines, as pages say them; titles.go how acts are called, and where they lead back
 //	pages.go  the pages; forms.go the acts that change something; members.go the JSON that asks for one
 //	instance.go the page of an instance of a plan, also with its content
 //	look.go   how tables, names and the way around look, and the files that a browser keeps

@@ -66,14 +66,21 @@ func newDoubts(t *testing.T, n int) *site {
 }
 
 // Law: a step of which nobody knows whether its effect has happened is a finding of its own, which leads to what says
-// so. Its page shows the framework's words, and none of the program's.
+// so: to what is known, and then to what each answer has done, in a sentence. Its page shows the framework's words, and
+// none of the program's.
 func TestLawADoubtLeadsToWhoKnows(t *testing.T) {
 	t.Parallel()
 	x := newDoubts(t, 1)
 	const skip, fail, retry = `do/processes/skip?id=o1&amp;plan=pay&amp;step=01"`, `do/processes/fail?id=o1&amp;plan=pay&amp;step=01"`, `do/processes/retry?id=o1&amp;plan=pay&amp;step=01"`
 	first := x.want(t, 200, ask{role: act.Operator}, "1 instance is stuck, because nobody knows whether the effect of a step has happened", "(step 01 charge, ", skip, fail, `./processes/o1?plan=pay"`)
-	if strings.Contains(first, "do/processes/retry") {
-		t.Error("the first page offers to do the step again")
+	at := -1
+	for _, want := range []string{`./processes/o1?plan=pay">Show</a> <span>`, skip + ">Skip</a> <span>its effect has happened: the step counts as done", retry + ">Retry</a> <span>its effect has not happened: do this step again",
+		fail + ">Fail</a> <span>its effect has not happened, and give up: what was done before is undone"} {
+		next := strings.Index(first, want)
+		if next <= at {
+			t.Errorf("%s is at %d of the first page, want it after %d:\n%s", want, next, at, first)
+		}
+		at = next
 	}
 	page := x.want(t, 200, ask{path: "processes/o1?plan=pay", role: act.Operator}, "outcome unknown: poison: outcome unknown: hidden text of 20 characters (#",
 		"Nobody knows whether the effect of attempt 1 has happened. It began at ", " later. Its key is ", skip+">the effect has happened", fail+">the effect has not happened", retry)
@@ -93,7 +100,10 @@ func TestLawADoubtLeadsToWhoKnows(t *testing.T) {
 func TestLawASelectionDoesNothingAgainInDoubt(t *testing.T) {
 	t.Parallel()
 	x := newDoubts(t, 2)
-	x.want(t, 200, ask{role: act.Operator}, "2 instances are stuck, because nobody knows", "processes list --plan pay --stuck shows them")
+	x.want(t, 200, ask{role: act.Operator}, "2 instances are stuck, because nobody knows", "<strong>List</strong> shows them")
+	if first := x.want(t, 200, ask{role: act.Operator}); strings.Contains(first, "do/processes/retry") {
+		t.Error("the first page offers to do many steps again")
+	}
 	_, body := x.ask(t, ask{method: "POST", path: "do/processes/retry", role: act.Operator, json: `{"stuck": true, "wait": "30s"}`, header: program})
 	for _, want := range []string{"2 of 2 are not done", `"id":"o1","do":"","result":"refused","text":"nobody knows what step 01 charge has done`} {
 		if !strings.Contains(body, want) {

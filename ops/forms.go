@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +33,9 @@ type formPage struct {
 	Destroys    bool        // it is shown first, and done after a second click
 	Shown       bool        // what it would do stands above
 	Done        bool
+	Outcome     string // what has become of it, in a word
+	Back        []link // where a person goes from there
+	From        string // the page from which the person has come
 	Reads       bool   // it changes nothing
 	Command     string // the command line that does the same
 }
@@ -69,6 +73,9 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 		}
 		if x.Kind == "content" {
 			x.Value = plainJSON(x.Value)
+		}
+		if len(x.Words) > 0 && x.Value != "" && !slices.Contains(x.Words, x.Value) { // a choice has what is chosen
+			x.Words = append(slices.Clone(x.Words), x.Value)
 		}
 		x.Kept = strings.ContainsFunc(x.Value, isHidden)
 		all = append(all, x)
@@ -154,13 +161,21 @@ func (s *server) form(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *server) formOf(r *http.Request, a *act.Act, values url.Values) formPage {
-	p := formPage{view: s.view(r, titleOf(a), a.Noun), About: a.About, More: a.More, ID: audit.NewID(), Sure: a.Sure != act.Not, Destroys: a.Sure == act.Must, Reads: a.Role == act.Viewer && !a.Reveals}
-	p.Fields, p.Fewer = apart(formFields(a.Request(), values, p.Root))
+	p := formPage{view: s.view(r, titleFor(a, values), a.Noun), About: a.About, More: a.More, ID: audit.NewID(), Sure: a.Sure != act.Not, Destroys: a.Sure == act.Must, Reads: a.Role == act.Viewer && !a.Reveals}
+	q := a.Request()
+	if len(namesOf(a, values)) > 0 && slices.ContainsFunc(q.Fields, selects) { // it is about one thing, and selects none
+		q.Fields = slices.DeleteFunc(q.Fields, func(f act.Field) bool { return selects(f) && values.Get(f.Name) == "" })
+		p.Sure = p.Destroys
+	}
+	p.Fields, p.Fewer = apart(formFields(q, values, p.Root))
+	p.From = s.from(r, values.Get(cameFrom))
 	if a.Reveals && values.Get("reveal") == "true" {
 		p.Title = "Reveal the content"
 	}
 	return p
 }
+
+func selects(f act.Field) bool { return f.Selects }
 
 // firstFields is how many fields of a form are always shown.
 const firstFields = 6
@@ -226,18 +241,29 @@ func (s *server) do(w http.ResponseWriter, r *http.Request) {
 	p := s.formOf(r, a, values)
 	p.ID, p.Command = id, q.Line(s.reads.desk.Command)
 	p.show(t, err)
+	if p.ends(q, t, err) {
+		p.Back = s.backs(a, values, p.Root, p.From)
+	}
+	s.write(w, r, statusOf(err), "form.html", p)
+}
+
+// ends says what has become of the act of a form, and reports that the act has ended well.
+func (p *formPage) ends(q *act.Request, t *told, err error) bool {
 	switch {
 	case err != nil && !errors.Is(err, act.ErrWrong):
 		if statusOf(err) != http.StatusServiceUnavailable && !errors.Is(err, act.ErrUnderWay) { // this act has ended, and what is sent next is another one
 			p.ID = audit.NewID()
 		}
-	case q.DryRun() && a.Role != act.Viewer:
+	case q.DryRun() && q.Act.Role != act.Viewer:
 		p.Shown = true
 	default:
-		p.Done = true
+		p.Done, p.Outcome = true, outcomes[t.Outcome]
 	}
-	s.write(w, r, statusOf(err), "form.html", p)
+	return p.Done
 }
+
+// outcomes are what a page says of an act that has ended well.
+var outcomes = map[act.Outcome]string{act.IsDone: "Done", act.IsBegun: "Begun", act.IsAsked: "Asked", act.IsNothing: "Nothing was done"}
 
 // actWithin bounds an act of a page or a program. An act that takes longer may be sent again under its ID.
 const actWithin = 10 * time.Minute

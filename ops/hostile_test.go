@@ -181,7 +181,7 @@ func TestLawHostileTextIsHarmless(t *testing.T) {
 	for _, path := range []string{"do/settings/status?of=hall", "do/spool/reports", "do/turns/list?queue=accounts"} {
 		x.want(t, 200, ask{path: path, role: act.Viewer, header: program}, "text of ")
 	}
-	x.want(t, 200, ask{path: "doctor", role: act.Viewer, header: program}, "spool reports --reveal", "settings status --of hall --reveal", "settings history --of hall --reveal", "guards list --reveal")
+	x.want(t, 200, ask{path: "doctor", role: act.Viewer, header: program}, "spool reports --reveal", "settings status --of hall --reveal", "settings history --of hall --reveal", "guards show mails --reveal")
 	// Hostile text takes nothing else away.
 	x.want(t, 200, ask{path: "", role: act.Admin}, "accounts", "&lt;script&gt;")
 	x.want(t, 200, ask{path: "programs", role: act.Admin}, "shop", "&lt;script&gt;")

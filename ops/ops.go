@@ -151,7 +151,7 @@ const actID = "act-id"
 // value of a filter whose name is misspelt must not be taken for no filter.
 func fillWith(r *act.Request, values url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if name != actID && r.Field(name) == nil {
+		if name != actID && name != cameFrom && r.Field(name) == nil {
 			return unknownName(name, r.Act.Name())
 		}
 	}

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -41,7 +42,10 @@ type overviewPage struct {
 type mended struct {
 	doctor.Finding
 	Links []link
-	More  int // findings like it that the first page leaves out. The last one that is shown has the number
+	Mend  template.HTML // the fix in the words of the page
+
+	Explained bool // the ways say what they mean
+	More      int  // findings like it that the first page leaves out. The last one that is shown has the number
 }
 
 // overview shows what is wrong, worst first, and the queues.
@@ -79,7 +83,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		alike[kind] = append(alike[kind], len(p.Findings))
-		p.Findings = append(p.Findings, mended{Finding: f, Links: p.mends(r, s, f)})
+		p.Findings = append(p.Findings, p.mends(r, s, f))
 	}
 	p.queues(r, s)
 	p.Rates = s.sectionOf(r, "The last 24 hours", s.table.find("rates", ""), nil)
@@ -92,7 +96,9 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 
 // mends are the ways to the acts that mend a finding, as far as the person may do them. Without one the way leads to
 // the page that shows more.
-func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all []link) {
+func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) mended {
+	m := mended{Finding: f}
+	words := prose{table: s.table, command: p.Program, root: p.Root, buttons: map[string]string{}}
 	for _, h := range f.Acts {
 		noun, verb, _ := strings.Cut(h.Act, " ")
 		a := s.table.find(noun, verb)
@@ -104,12 +110,17 @@ func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) (all 
 		if a.Role == act.Viewer {
 			l.Path = s.table.readPath(p.Root, a, with)
 		}
-		all = append(all, l)
+		if h.Means != "" {
+			l.About, m.Explained = h.Means, true
+		}
+		words.buttons[h.Line(p.Program)] = title(l.Name)
+		m.Links = append(m.Links, l)
 	}
-	if page := pageOf(f); len(all) == 0 && page != "" {
-		all = append(all, link{Name: "show more", About: "on the page of " + strings.SplitN(page, "/", 2)[0], Path: p.Root + page})
+	if page := pageOf(f); len(m.Links) == 0 && page != "" {
+		m.Links = append(m.Links, link{Name: "show more", About: "on the page of " + strings.SplitN(page, "/", 2)[0], Path: p.Root + page})
 	}
-	return all
+	m.Mend = words.html(f.Fix)
+	return m
 }
 
 // pageOf is the page that shows more of a finding; "" for none.

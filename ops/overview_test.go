@@ -41,9 +41,9 @@ func TestFindingsLeadToActs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const resume = `href="./do/queues/resume?queues=accounts"`
-	x.want(t, 200, ask{role: act.Operator}, "Queue accounts is paused by ada", "millrace queues resume accounts", resume, "What the store costs")
+	x.want(t, 200, ask{role: act.Operator}, "Queue accounts is paused by ada", "When the reason is gone: <strong>Resume</strong></p>", resume, "What the store costs")
 	x.want(t, 200, ask{path: "do/queues/resume?queues=accounts", role: act.Operator}, ">accounts</textarea>")
-	if body := x.want(t, 200, ask{role: act.Viewer}, "is paused by ada", `href="./queues/accounts" title="On the page of queues">Show more`); strings.Contains(body, resume) {
+	if body := x.want(t, 200, ask{role: act.Viewer}, "is paused by ada", "When the reason is gone: <code>millrace queues resume accounts</code></p>", `href="./queues/accounts" title="On the page of queues">Show more`); strings.Contains(body, resume) {
 		t.Error("a viewer is offered an act")
 	}
 	x.want(t, 200, ask{role: act.Viewer, header: program}, `"acts":[{"act":"queues resume","args":["accounts"]}]`)
@@ -64,6 +64,26 @@ func TestAnOutageIsToldAtItsQueue(t *testing.T) {
 	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
 	x.want(t, 200, ask{role: act.Viewer}, "The service of guard bank is away", "Therefore 1 message waits in queue accounts", ">waits for guard bank</span>", "The queue waits for guard bank.")
 	x.want(t, 200, ask{path: "queues/accounts", role: act.Viewer}, `<dt>Guard</dt>`, `/guards/bank">bank</a>`)
+	x.want(t, 200, ask{path: "guards/bank", role: act.Viewer}, "<dt>Breaker</dt><dd>open</dd>", "Calls go on by themselves once it answers", `queues/accounts">accounts: 1 message ready</a>`)
+	x.want(t, 404, ask{path: "guards/bamk", role: act.Viewer}, "no breaker of a guard")
+}
+
+// The finding of an outage says first whom to ask, has the framework's own words of the service's answer, and has the
+// page of the guard before the act that closes it.
+func TestAnOutageSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	for why, want := range map[string]string{"POST was answered 503 Service Unavailable": "answer: POST was answered 503 Service Unavailable.", "no card of Ada": "<strong>Show</strong> tells what waits."} {
+		s := worldtest.OpenStore(t, "")
+		x := newSite(t, s)
+		if _, err := s.Blobs("guards").Put(t.Context(), "bank", []byte(`{"epoch":1,"open":true,"why":"`+why+`"}`), storage.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		page := x.want(t, 200, ask{role: act.Operator}, "<p>Ask those who run the service; calls go on by themselves once it answers.", want, "<strong>Close</strong> lets calls go on at once")
+		show, shut := strings.Index(page, `href="./guards/bank"`), strings.Index(page, `href="./do/guards/close?name=bank"`)
+		if strings.Contains(page, "Ada") || show < 0 || shut < show {
+			t.Errorf("%s: the way to the guard is at %d, and that to its end at %d:\n%s", why, show, shut, page)
+		}
+	}
 }
 
 // The page of a queue says first what keeps its messages waiting, and offers to resume a paused queue alone. The

@@ -110,10 +110,24 @@ func (s *server) noun(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, x := range s.table.of(noun) {
 		if x != a && offers(r, x, s.reads.desk) {
-			p.Acts = append(p.Acts, linkTo(x, p.Root, ""))
+			p.Acts = append(p.Acts, linkTo(x, p.Root, shared(x, r.URL.Query()).Encode()))
 		}
 	}
 	s.write(w, r, status, "list.html", p)
+}
+
+// paging are the fields that say which part of a list is shown, and nothing of what it is a list of.
+var paging = []string{"limit", "after", "skip"}
+
+// shared are the values of a list that an act takes, too: it then is about what the list shows.
+func shared(a *act.Act, given url.Values) url.Values {
+	with := url.Values{}
+	for _, f := range a.Request().Fields {
+		if texts := given[f.Name]; given.Get(f.Name) != "" && !slices.Contains(paging, f.Name) && f.Shown == nil {
+			with[f.Name] = texts
+		}
+	}
+	return with
 }
 
 // list fills in what an act lists.
@@ -380,7 +394,12 @@ func (s *server) funcs() template.FuncMap {
 	cellsOf := func(b toldView) *cells {
 		return &cells{href: func(l *act.Link) string { return s.table.href(b.view.Root, l) }}
 	}
+	said := func(root, text string) template.HTML {
+		return prose{table: s.table, command: s.reads.desk.Command, root: root}.html(text)
+	}
 	return template.FuncMap{
+		"said":    func(b toldView, text string) template.HTML { return said(b.view.Root, text) },
+		"lines":   func(text string) template.HTML { return said("", text) },
 		"cell":    func(b toldView, c cell) template.HTML { return cellsOf(b).cell(c) },
 		"rows":    func(b toldView, rows [][]lookCell) template.HTML { return cellsOf(b).rows(rows) },
 		"clock":   func(x any) string { return viewOf(x).At.UTC().Format("2006-01-02 15:04:05 UTC") },

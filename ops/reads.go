@@ -119,7 +119,7 @@ func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, er
 	// A viewer who comes after an act doesn't wait for a read that was begun before the act.
 	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) {
 		if again {
-			time.Sleep(pageFirst)
+			<-time.After(pageFirst)
 		}
 		return x.fly(context.WithoutCancel(ctx), key, acts, r)
 	})

@@ -8,8 +8,8 @@ import (
 )
 
 // cells write what stands in the places of tables as HTML. With html/template a thousand rows take a hundred
-// milliseconds, because each cell runs a dozen of its actions. So this is the one place of the pages that escapes texts
-// itself: what a cell shows, its title, its class and where it leads.
+// milliseconds, because each cell runs a dozen of its actions. So cells escape texts themselves, as prose does: what a
+// cell shows, its title, its class and where it leads.
 type cells struct {
 	strings.Builder
 	href func(*act.Link) string // the way from the page to what a link names

@@ -29,6 +29,7 @@ type told struct {
 	At      time.Time
 
 	confirmed map[string]string // see Confirm
+	Outcome   act.Outcome       // see Came
 
 	words func(text string) string // puts the words of the pages into a text for people
 
@@ -209,6 +210,13 @@ func (t *told) Confirm(field, text string) {
 	t.confirmed[field] = text
 }
 
+// Came implements what [act.Call.Came] looks for.
+func (t *told) Came(to act.Outcome) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Outcome = to
+}
+
 func (t *told) Note(text string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -257,7 +265,7 @@ func (t *told) Findings() (all []doctor.Finding) {
 type answer struct {
 	Results []any     `json:"results"`
 	Notes   []string  `json:"notes"`
-	At      time.Time `json:"at"` // when the store was read
+	At      time.Time `json:"at"`             // when the store was read
 	More    bool      `json:"more,omitempty"` // there was more than a page shows
 
 	// Next are the members with which the same request tells what comes after.

@@ -158,12 +158,12 @@ func TestLawTheLogHasNoTextOfCode(t *testing.T) {
 		told, noted string
 		is          error
 	}{
-		{fails: func(c *act.Call) error { return fmt.Errorf("folding: %w. Try again", c.OfCode(ada)) }, told: "folding: text of 10 (#*). Try again", noted: "folding: text of 10 (#*). Try again", is: ada},
+		{fails: func(c *act.Call) error { return fmt.Errorf("folding: %w. Try again", c.OfCode(ada)) }, told: "folding: hidden text of 10 characters (#*). Try again", noted: "folding: hidden text of 10 characters (#*). Try again", is: ada},
 		{fails: func(c *act.Call) error { return act.UsageOf("name", "%w", c.OfGiven(ada, "somebody is ill")) }, told: "Ada is ill", noted: "somebody is ill", is: ada},
 		{fails: func(c *act.Call) error {
 			return errors.Join(c.OfGiven(ada, "one"), fmt.Errorf("or: %w", c.OfGiven(bob, "two")))
 		}, told: "Ada is ill\nor: Bob is ill", noted: "one or: two", is: bob},
-		{fails: func(c *act.Call) error { return c.OfCode(fmt.Errorf("outcome unknown: %w", ada)) }, told: "outcome unknown: text of 10 (#*)", noted: "outcome unknown: text of 10 (#*)", is: ada},
+		{fails: func(c *act.Call) error { return c.OfCode(fmt.Errorf("outcome unknown: %w", ada)) }, told: "outcome unknown: hidden text of 10 characters (#*)", noted: "outcome unknown: hidden text of 10 characters (#*)", is: ada},
 	} {
 		c, _ := call(t, s, "")
 		ring := act.New(act.Act{Noun: "bells", Verb: "ring", Role: act.Operator}, nil, func(_ context.Context, c *act.Call, _ *act.None) error { return x.fails(c) })

@@ -110,6 +110,33 @@ func (c *Call) Veiled(text string, shown ...string) string {
 	return own + c.marks.Text(rest)
 }
 
+// An Outcome is how far an act has come that ends well.
+type Outcome int
+
+// The outcomes.
+const (
+	IsDone    Outcome = iota
+	IsBegun           // it goes on in the background
+	IsAsked           // somebody else does it, or refuses to
+	IsNothing         // there was nothing to do
+)
+
+// Came says how far the act has come; without it an act that ends well is done. A sink whose person reads it has the
+// method, too.
+func (c *Call) Came(to Outcome) {
+	if sink, ok := outermost(c.to).(interface{ Came(to Outcome) }); ok {
+		sink.Came(to)
+	}
+}
+
+// outermost is the sink behind the listener of the audit log.
+func outermost(to Sink) Sink {
+	if l, ok := to.(*listener); ok {
+		return l.Sink
+	}
+	return to
+}
+
 // GoesOn says that the act goes on after its run, perhaps in another process. The process that ends the act then writes
 // the end into the audit log.
 func (c *Call) GoesOn() { c.goesOn = true }

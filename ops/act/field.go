@@ -43,6 +43,7 @@ type Field struct {
 	Both     bool   // it has a place, and is a flag, too
 	Optional bool   // it has a place, and may be left out
 	Many     bool   // it may be given several times
+	Selects  bool   // it is one of those that select many things, in place of those that name one
 	Default  string // as text; "" for none
 	Most     int    // bytes of content
 
@@ -62,6 +63,14 @@ func (f Field) Maybe() Field { f.Optional = true; return f }
 
 // OrFlag says that a field with a place may be given by its flag instead.
 func (f Field) OrFlag() Field { f.Optional, f.Both = true, true; return f }
+
+// Selecting says of fields that they select many things, for an act that also takes the name of one.
+func Selecting(fields []Field) []Field {
+	for i := range fields {
+		fields[i].Selects = true
+	}
+	return fields
+}
 
 // From says where the words come from that a field may be.
 func (f Field) From(words func(context.Context, *Desk) []string) Field { f.Words = words; return f }

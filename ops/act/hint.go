@@ -12,6 +12,7 @@ type Hint struct {
 	Args  []string          `json:"args,omitempty"`  // for the fields that have a place, in their order
 	Flags map[string]string `json:"flags,omitempty"` // by name; "true" for a flag that takes no value
 	Open  string            `json:"open,omitempty"`  // what a person has to add, as a line of usage has it: "KEY --why TEXT"
+	Means string            `json:"means,omitempty"` // what the act says and does here, in a sentence; "" where the act's own words are enough
 }
 
 // Line is the hint as a command line.

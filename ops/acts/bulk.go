@@ -204,6 +204,7 @@ func setBulk(state bulk.State) func(context.Context, *act.Call, *bulkInput) erro
 		case err != nil:
 			return in.told(err)
 		case c.Wake != nil:
+			c.Came(act.IsAsked)
 			c.Wake()
 		default:
 			bar := c.Begin(settlings()[a.Verb].does, a.Chosen)
@@ -285,9 +286,11 @@ func (s settling) begin(ctx context.Context, c *act.Call, in *settleInput) error
 	}
 	c.Wake()
 	if a.Chosen == 0 {
+		c.Came(act.IsNothing)
 		c.Note("no message stands in the poison queues that are meant, so none was chosen.")
 		return tellBulk(c, a)
 	}
+	c.Came(act.IsBegun)
 	c.Note("it goes on in the background: %s bulk show %s tells how far it has come.", c.Command, a.ID)
 	return tellBulk(c, a)
 }

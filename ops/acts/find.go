@@ -294,7 +294,7 @@ func (f *finder) inNames() (all []hunt) {
 	one("locks", "lock", "locks list", map[string]string{"prefix": word, "all": "true"}, func(ctx context.Context) error { _, err := lease.State(ctx, f.c.Store, word); return err })
 	one("leaders", "leader", "leaders list", prefix, func(ctx context.Context) error { return leads(ctx, f.c.Store, word) })
 	one("ids", "counter", "ids list", prefix, func(ctx context.Context) error { _, err := ids.State(ctx, f.c.Store, word); return err })
-	one("guards", "guard", "guards list", prefix, func(ctx context.Context) error { return guards(ctx, f.c.Store, word) })
+	one("guards", "guard", "guards show", map[string]string{"name": word}, func(ctx context.Context) error { return guards(ctx, f.c.Store, word) })
 	one("settings", "settings", "settings show", map[string]string{"of": word}, func(ctx context.Context) error { return hasSettings(ctx, f.c.Store, word) })
 	return all
 }

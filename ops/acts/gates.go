@@ -136,6 +136,7 @@ func turnGate(ctx context.Context, c *act.Call, name string, change func(*gate.G
 	switch {
 	case now.Epoch == before.Epoch:
 		line.Result = unchanged
+		c.Came(act.IsNothing)
 	case now.Open:
 		line.Result = gateOpened
 	case !now.OpensAt.IsZero():

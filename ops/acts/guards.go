@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -36,14 +37,20 @@ func guardActs() []*act.Act {
 			More: "It lists the guards whose breakers have ever been open. BREAKER is closed (calls go on), open (the service is away for all " +
 				"processes, or asks to wait, and one call after another asks whether it is back), or ill (some processes can't reach it).",
 		}, func(in *act.Page) []act.Field { return act.List(in, "guards", "names") }, listGuards),
+		act.New(act.Act{Noun: "guards", Verb: "show", Role: act.Viewer, Reveals: true, About: "show the guard of an outside service, and the queues that wait for it",
+			More: "The queues are those of the programs that have told which guard their handlers go through. Calls of a guard go on by themselves " +
+				"once its service answers.",
+		}, (*guardInput).fields, showGuard),
 		act.New(act.Act{Noun: "guards", Verb: "close", Role: act.Operator, Why: act.May, About: "let the calls of a guard go on",
 			More: "For a service that is known to be back, and for a guard that no program has any more: doctor forgets its outage. Calls begin " +
 				"slowly. If they fail, the guard opens again. A process that alone can't reach the service goes on to wait, and so does one that " +
 				"the service asks to. A guard that is closed stays as it is.",
-		}, func(in *guardInput) []act.Field {
-			return []act.Field{nameField(&in.name, "the guard", guardNames)}
-		}, closeGuard),
+		}, (*guardInput).fields, closeGuard),
 	}
+}
+
+func (in *guardInput) fields() []act.Field {
+	return []act.Field{nameField(&in.name, "the guard", guardNames)}
 }
 
 func nameOfGuard(s guard.Status) string { return s.Name }
@@ -76,19 +83,82 @@ func listGuards(ctx context.Context, c *act.Call, page *act.Page) error {
 	}.Tell(c, *page, guard.List(ctx, c.Store))
 }
 
+// A GuardShown is a guard with the queues whose handlers go through it.
+type GuardShown struct {
+	Guard
+	Queues []GuardQueue `json:"queues"`
+}
+
+// A GuardQueue is a queue whose messages wait where the service of its guard is away.
+type GuardQueue struct {
+	Queue string `json:"queue"`
+	Ready *int64 `json:"ready"` // null: unknown
+}
+
+// showGuard tells of one guard.
+func showGuard(ctx context.Context, c *act.Call, in *guardInput) error {
+	for s, err := range guard.List(ctx, c.Store) {
+		if err != nil && s.Name == "" {
+			return err
+		}
+		if s.Name == in.name {
+			return tellGuard(ctx, c, s)
+		}
+	}
+	return noGuard(in.name)
+}
+
+func noGuard(name string) error {
+	return act.Nothing("no breaker of a guard %s has ever been open; guards list shows those that have", storage.Quote(name))
+}
+
+// tellGuard tells of a guard, and of the queues that wait for its service.
+func tellGuard(ctx context.Context, c *act.Call, s guard.Status) error {
+	var names []string
+	for _, q := range queueNames(ctx, c.Desk) {
+		if c.Known.Guard(q) == s.Name {
+			names = append(names, q)
+		}
+	}
+	stats, err := look.Stats(ctx, c.Desk, names)
+	if err != nil {
+		return err
+	}
+	line := GuardShown{Guard: newGuard(c, s), Queues: []GuardQueue{}}
+	next := ""
+	if s.Open && !s.Damaged {
+		next = "Ask those who run the service. Calls go on by themselves once it answers; close lets them go on at once."
+	}
+	since := ""
+	if !s.Since.IsZero() {
+		since = fmt.Sprintf("%s (%s)", act.Clock(s.Since), act.Ago(s.Since))
+	}
+	parts := []act.Part{{Name: "Guard", Value: s.Name}, {Name: "Breaker", Value: line.State}, {Name: "Since", Value: since}, {Name: "Why", Value: line.Why}, {Name: "What to do", Value: next}}
+	for i, q := range names {
+		line.Queues = append(line.Queues, GuardQueue{q, number(stats[i].Ready)})
+		text := fmt.Sprintf("%s: %s ready", q, act.Count(int(stats[i].Ready), "message"))
+		if stats[i].Ready < 0 {
+			text = q
+		}
+		parts = append(parts, act.Part{Name: "Queue", Value: act.Link{Text: text, Act: "queues show", With: map[string]string{"queue": q}}})
+	}
+	return c.Thing(line, parts, "")
+}
+
 // closeGuard closes the breaker of a guard.
 func closeGuard(ctx context.Context, c *act.Call, in *guardInput) error {
 	name := storage.Quote(in.name)
 	before, err := guard.Close(ctx, c.Store, in.name)
 	switch {
 	case errors.Is(err, storage.ErrNotFound):
-		return act.Nothing("no breaker of a guard %s has ever been open; guards list shows those that have", name)
+		return noGuard(in.name)
 	case err != nil:
 		return err
 	}
 	line := newGuard(c, before)
 	if !before.Open {
 		line.Result = unchanged
+		c.Came(act.IsNothing)
 		return c.Say(line, "Guard %s was closed already.", name)
 	}
 	line.Result = guardClosed

@@ -62,9 +62,10 @@ func checkHint(t *testing.T, file string, n *ast.CompositeLit) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if field.Key.(*ast.Ident).Name == "Act" {
+			switch field.Key.(*ast.Ident).Name {
+			case "Act":
 				name = text
-			} else {
+			case "Open":
 				open = text
 			}
 		case *ast.CompositeLit:

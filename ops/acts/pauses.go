@@ -152,6 +152,7 @@ func hold(ctx context.Context, c *act.Call, in *pauseInput, result string, chang
 	if err != nil {
 		return fmt.Errorf("the pauses are changed; %w", err)
 	}
+	changed := in.repair
 	for _, q := range queues {
 		line := Held{Queue: q, Result: result}
 		_, was := before[q]
@@ -165,9 +166,13 @@ func hold(ctx context.Context, c *act.Call, in *pauseInput, result string, chang
 		case !was && !is:
 			line.Result = unchanged
 		}
+		changed = changed || line.Result != unchanged
 		if err := c.Say(line, "%s", toldHold(line, paused, is)); err != nil {
 			return err
 		}
+	}
+	if !changed {
+		c.Came(act.IsNothing)
 	}
 	if in.repair {
 		return c.Say(nil, "The pauses could not be read. They are replaced: no other queue is paused.")

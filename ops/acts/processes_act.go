@@ -66,7 +66,7 @@ func (in *instanceInput) stepField() act.Field {
 // fieldsOfMany are the fields of an act that also takes a selection.
 func (in *instanceInput) fieldsOfMany(steps int) []act.Field {
 	in.steps = steps
-	all := append(in.fields(in.stepField()), in.instanceSelection.fields()...)
+	all := append(in.fields(in.stepField()), act.Selecting(in.instanceSelection.fields())...)
 	all[0] = all[0].Maybe()
 	return all
 }
@@ -138,6 +138,7 @@ func actOn(ctx context.Context, c *act.Call, in *instanceInput, do func(l *proce
 	case instanceSilent:
 		return errors.Join(c.Say(line, ""), fmt.Errorf("no answer within %v: it is kept, and a worker of plan %s takes it; %s processes show %s tells then", in.wait, l.Plan(), c.Command, act.ShellWord(in.id)))
 	case instanceAsked:
+		c.Came(act.IsAsked)
 		return c.Say(line, "Asked %s to %s. %s processes show %s tells what has become of it, and --wait waits for that.", of, what, c.Command, act.ShellWord(in.id))
 	}
 	return c.Say(line, "%s.", strings.TrimSuffix(fmt.Sprintf("%s: %s is done: %s", of, what, line.Text), ": "))

@@ -82,8 +82,13 @@ func actOnAll(ctx context.Context, c *act.Call, in *instanceInput, status proces
 	if err := c.Table("No instances.", "PLAN", "ID", "STEP", "RESULT", "TEXT"); err != nil {
 		return err
 	}
-	if len(all) == 0 && !c.DryRun {
+	switch {
+	case c.DryRun:
+	case len(all) == 0:
+		c.Came(act.IsNothing)
 		c.Note("no instance is selected, so nothing was done.")
+	case in.wait == 0:
+		c.Came(act.IsAsked)
 	}
 	failed, end := 0, time.Now().Add(in.wait) // for all of them
 	for i := range all {

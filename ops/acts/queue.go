@@ -175,7 +175,7 @@ func (q *QueueShown) tell(c *act.Call) error {
 	}
 	parts = append(q.standing(), parts...)
 	if q.Guard != "" {
-		parts = append(parts, act.Part{Name: "Guard", Value: act.Link{Text: q.Guard, Act: "guards list", With: map[string]string{"prefix": q.Guard}}})
+		parts = append(parts, act.Part{Name: "Guard", Value: act.Link{Text: q.Guard, Act: "guards show", With: map[string]string{"name": q.Guard}}})
 	}
 	if err := c.Thing(q, parts, ""); err != nil || len(q.Lanes) == 0 {
 		return err
@@ -211,7 +211,7 @@ func (q *Queue) standing() (parts []act.Part) {
 		if a.Since != nil {
 			text += fmt.Sprintf(" since %s (%s)", act.Clock(*a.Since), act.Ago(*a.Since))
 		}
-		parts = append(parts, act.Part{Name: "State", Value: act.Link{Text: text, Act: "guards list", With: map[string]string{"prefix": a.Guard}}})
+		parts = append(parts, act.Part{Name: "State", Value: act.Link{Text: text, Act: "guards show", With: map[string]string{"name": a.Guard}}})
 	}
 	if q.WaitsFrom != nil {
 		parts = append(parts, act.Part{Name: "State", Value: "waits: " + look.LevelText(*q.WaitsFrom)})

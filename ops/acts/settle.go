@@ -45,7 +45,9 @@ type settleInput struct {
 }
 
 func (in *settleInput) fields() []act.Field {
-	return append(in.selection.fields(), act.Flag(&in.all, "all", "all messages, or all of --queue"), in.beforeField())
+	all := append(in.selection.fields(), act.Flag(&in.all, "all", "all messages, or all of --queue"), in.beforeField())
+	act.Selecting(all[2:]) // but the queue and the ID
+	return all
 }
 
 // Check implements the check of an input. It refuses a call without a selection.

@@ -139,6 +139,7 @@ func releaseTurn(ctx context.Context, c *act.Call, in *turnInput) error {
 	switch {
 	case !goesOn:
 		line.Result = unchanged
+		c.Came(act.IsNothing)
 		return c.Say(line, "Key %s waits for nothing.", name)
 	case before.State.Halted == nil:
 		return c.Say(line, "Key %s goes on. It waited: %s.", name, why)

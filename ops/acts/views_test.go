@@ -52,7 +52,7 @@ func TestLawARebuildTellsNoContent(t *testing.T) {
 		}
 	}
 	for e, err := range audit.Of(s).List(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)) {
-		if err != nil || !e.Failed || !strings.Contains(e.Result, "text of 24 (#") {
+		if err != nil || !e.Failed || !strings.Contains(e.Result, "hidden text of 24 characters (#") {
 			t.Errorf("the log has %+v, %v", e, err)
 		}
 	}

@@ -35,7 +35,8 @@
 //   - A poison queue is a finding. If its latest messages are all of kinds that nobody handles, the findings are about
 //     these kinds. This holds for the first 20 poison queues by name: of each, the latest 5 messages are read. The
 //     listing that counts the messages finds the latest ones, too.
-//   - A step whose effect may have happened is a finding of its own. No act of a finding does such a step again.
+//   - A step whose effect may have happened is a finding of its own. An act of a finding does such a step again only
+//     for a person who says of this step that its effect has not happened. No act on several steps does so.
 //   - No finding shows the content of a message, nor the key of a turn: both may be personal.
 //
 // # Files

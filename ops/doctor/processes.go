@@ -70,8 +70,11 @@ func (f Finding) doubted(desk *act.Desk, plan string, n int, x process.Entry) Fi
 	}
 	of, step := map[string]string{"plan": plan}, []string{x.ID, x.Step}
 	f.Text += fmt.Sprintf(" (step %s, %s ago)", strings.TrimSpace(x.Step+" "+x.Name), act.Age(time.Since(x.Since)))
-	return f.mended(desk, "%s shows what is known. Look in what the step calls. Then %s says that the effect has happened, and %s that it has not; retry has it done again, if it has not.",
-		act.Hint{Act: "processes show", Args: []string{x.ID}, Flags: of}, act.Hint{Act: "processes skip", Args: step, Flags: of}, act.Hint{Act: "processes fail", Args: step, Flags: of})
+	return f.mended(desk, "%s tells what is known. Look in what the step calls. If the effect has happened: %s. If it has not: %s does the step again, or %s gives up, and undoes what was done before.",
+		act.Hint{Act: "processes show", Args: []string{x.ID}, Flags: of, Means: "what is known of the step, and of all others"},
+		act.Hint{Act: "processes skip", Args: step, Flags: of, Means: "its effect has happened: the step counts as done, and the instance goes on"},
+		act.Hint{Act: "processes retry", Args: step, Flags: of, Means: "its effect has not happened: do this step again"},
+		act.Hint{Act: "processes fail", Args: step, Flags: of, Means: "its effect has not happened, and give up: what was done before is undone"})
 }
 
 // nudge lets an instance look at its deadlines.

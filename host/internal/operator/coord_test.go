@@ -133,7 +133,7 @@ func TestCoordListsInPages(t *testing.T) {
 		if !strings.Contains(told, "There are more") {
 			break
 		}
-		contains(t, "the note", told, fmt.Sprintf(`-after 'it'\''s %d' lists`, len(got)-1))
+		contains(t, "the note", told, fmt.Sprintf(`-after 'it'\''s %d' shows`, len(got)-1))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -135,7 +135,7 @@ func testProcesses(t *testing.T, s *storage.Store) {
 	contains(t, "skip", x.want(t, 0, "", "processes", "skip", "t1", "-by", "ada", "-why", "never mind", "-wait", "2m"), `"t1" of trip: skip 02 is done.`)
 	x.until(t, "t1 inprocess ")
 	x.until(t, " car who=ada", "-waits", "car")
-	contains(t, "notes", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"), " ada: skip 02, because: never mind", "02 think skipped", "until 2")
+	contains(t, "notes", x.want(t, 0, "", "processes", "show", "-reveal", "-why=x", "t1"), " ada: skip 02, because: never mind", "02 think skipped", "fails at 2")
 	contains(t, "a signal of another form", x.want(t, 2, `{"car":7,"color":"red"}`, "processes", "signal", "t1", "stranger.arrived.v1", "-"), `unknown member "color"`, "car: want string, got number")
 	contains(t, "signal", x.want(t, 0, `{"car":"red"}`, "processes", "signal", "t1", "stranger.arrived.v1", "-", "-wait", "2m"), `"t1" of trip: signal stranger.arrived.v1 is done.`)
 	x.until(t, "t1 completed ", "-status", "completed")

@@ -60,7 +60,7 @@ func TestAVerbThatReadsWritesNothing(t *testing.T) {
 	arguments := map[string]string{
 		"poison show": poisoned, "values list": "accounts", "values show": "accounts ada", "views list": "totals", "views show": "totals ada", "schedules show": "junk",
 		"turns list": worldtest.Accounts, "processes show": "o17 -plan trip", "processes list": "-plan trip", "settings diff": "1 2 -of hall", "top": "-n 2 -every 100ms",
-		"bulk show": aBulkAct, "spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
+		"bulk show": aBulkAct, "guards show": "junk", "spool": file, "spool list": file + " -all", "queues peek": worldtest.Accounts,
 		"queues show": worldtest.Accounts, "messages show": worldtest.Accounts + " " + poisoned, "values about": "totals ada", "programs show": "stranger", "find": "ada", "audit show": acted,
 	}
 	for _, a := range new(session).table() {

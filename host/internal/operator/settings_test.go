@@ -86,7 +86,7 @@ func TestSettings(t *testing.T) {
 		contains(t, "null within", x.want(t, 1, "", "settings", "set", `mail={"rate":null}`), "null is no value")
 		contains(t, "twice", x.want(t, 2, "", "settings", "set", "seats=1", "seats=2"), `"seats" is set twice`)
 		contains(t, "both", x.want(t, 2, "", "settings", "set", "seats=1", "-default", "seats"), `"seats" is set twice`)
-		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: text of 24 (#")
+		contains(t, "forced", x.want(t, 0, "", "settings", "set", "seats=102", "-force"), "version 5 is in force.", "Passed over: b (this program: hidden text of 24 characters (#")
 		_ = worldtest.Pause(t.Context(), time.Second)
 		contains(t, "status", x.want(t, 0, "", "settings", "status", "-reveal", "-why", "x"), "NAME VERSION FROM SINCE LOOKED ANSWER HEALTH WAITING FAULT a 5 store 1s ago 1s ago yes to 5 – – – b 5 store", "no to 5: this program: the walls are in the way")
 		contains(t, "back", x.want(t, 0, "", "settings", "back", "-why", "too many"), "Settings hall: version 6 is in force.")
@@ -137,7 +137,7 @@ func TestLawARefusedChangeIsTold(t *testing.T) {
 		code, out, told = x.do(t, "", "settings", "set", "seats=60", "-of", "hall", "-json")
 		worldtest.Want(t, "exit code", code, 1)
 		contains(t, "error", told, "version 2: refused by a")
-		if got := oneLine[acts.SettingsChange](t, out); got.Name != "hall" || got.Version != 2 || got.Result != string(settings.Refused) || len(got.Reasons) != 1 || got.Reasons[0].Node != "a" || !strings.HasPrefix(got.Reasons[0].Why, "this program: text of 24 (#") || got.Restart != nil {
+		if got := oneLine[acts.SettingsChange](t, out); got.Name != "hall" || got.Version != 2 || got.Result != string(settings.Refused) || len(got.Reasons) != 1 || got.Reasons[0].Node != "a" || !strings.HasPrefix(got.Reasons[0].Why, "this program: hidden text of 24 characters (#") || got.Restart != nil {
 			t.Errorf("got %+v", got)
 		}
 		for _, json := range []string{"", "-json"} {
@@ -145,7 +145,7 @@ func TestLawARefusedChangeIsTold(t *testing.T) {
 			if strings.Contains(log, "walls") {
 				t.Errorf("the log tells what the program's code said: %s", log)
 			}
-			contains(t, "log", log, "version 1: refused by a: this program: text of 24 (#")
+			contains(t, "log", log, "version 1: refused by a: this program: hidden text of 24 characters (#")
 		}
 		for row, err := range x.Store.Table("audit").Query(t.Context(), time.Now().UTC().Format(time.DateOnly), storage.RowRange{}) {
 			if err != nil || strings.Contains(string(row.Data), "walls") {

@@ -127,7 +127,7 @@ func TestValuesListInPages(t *testing.T) {
 		if told == "" {
 			break
 		}
-		if want := fmt.Sprintf(`-after 'it'\''s %s' lists`, strings.Fields(after)[1]); !strings.Contains(told, want) {
+		if want := fmt.Sprintf(`-after 'it'\''s %s' shows`, strings.Fields(after)[1]); !strings.Contains(told, want) {
 			t.Errorf("got %q, want %s", told, want)
 		}
 	}

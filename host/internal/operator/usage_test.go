@@ -278,7 +278,7 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "nightly")
 		case "schedules backfill":
 			args = append(args, "nightly", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
-		case "gates open", "gates close", "gates repair", "guards close":
+		case "gates open", "gates close", "gates repair", "guards close", "guards show":
 			args = append(args, "season")
 		case "locks break":
 			args = append(args, "nightly", "-why", "it hangs")
