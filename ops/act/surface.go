@@ -3,7 +3,6 @@ package act
 import (
 	"errors"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -20,9 +19,16 @@ type Surface struct {
 // aField is a field as texts name it, with the word in capitals that stands for its value.
 var aField = regexp.MustCompile(`--([a-z][a-z-]*[a-z]|[a-z])( [A-Z][A-Z=]+\b)?`)
 
-// Text is a text about a request in the words of the surface. Text leaves alone what stands in quotes: a command line,
-// or what somebody has typed.
+// Text is what a request tells, in the words of the surface. Text leaves alone what stands in quotes, such as a name,
+// and command lines. What a request reveals may be content, so Text leaves it alone as a whole.
 func (s Surface) Text(r *Request, text string) string {
+	if r.reveal {
+		return text
+	}
+	return s.worded(r, text)
+}
+
+func (s Surface) worded(r *Request, text string) string {
 	if !strings.Contains(text, "--") {
 		return text
 	}
@@ -43,22 +49,38 @@ func (s Surface) Text(r *Request, text string) string {
 	return b.String()
 }
 
-// inCommand reports that a text ends within a command line, which ends at the next mark of punctuation.
+// inCommand reports that a text ends within a command line, which ends at the next mark of punctuation outside of a
+// shell's quotes.
 func (s Surface) inCommand(before string) bool {
 	at := strings.LastIndex(before, s.Command+" ")
-	return s.Command != "" && at >= 0 && !slices.ContainsFunc([]string{", ", "; ", ". ", ": ", "\n"}, func(end string) bool {
-		return strings.Contains(before[at:], end)
-	})
+	if s.Command == "" || at < 0 {
+		return false
+	}
+	quoted := false
+	for line := before[at:]; line != ""; line = line[1:] {
+		switch {
+		case line[0] == '\'':
+			quoted = !quoted
+		case quoted:
+		case line[0] == '\n', len(line) > 1 && line[1] == ' ' && strings.Contains(",;.:", line[:1]):
+			return false
+		}
+	}
+	return true
 }
 
-// Error is an error of a request in the words of the surface. It names the field that a UsageError is about.
+// Error is an error of a request in the words of the surface. It names the field that a UsageError is about. Such an
+// error comes before content is read, so its text has none.
 func (s Surface) Error(r *Request, err error) error {
 	if err == nil {
 		return nil
 	}
 	text := s.Text(r, err.Error())
 	var bad *UsageError
-	if errors.As(err, &bad) && bad.Field != "" {
+	if errors.As(err, &bad) {
+		text = s.worded(r, err.Error())
+	}
+	if bad != nil && bad.Field != "" {
 		if f := r.Field(bad.Field); f != nil {
 			text = s.Before(*f) + ": " + text
 		}

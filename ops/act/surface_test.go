@@ -1,6 +1,7 @@
 package act_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ func TestTextsNameFieldsAsTheSurfaceDoes(t *testing.T) {
 		"millrace bells ring X --why TEXT tells, and --why, too": "millrace bells ring X --why TEXT tells, and «why», too",
 		`no bell "--why"`:                                        `no bell "--why"`,
 		`go back by "bells ring --why x" with --why TEXT`:        `go back by "bells ring --why x" with «why»`,
+		"millrace bells ring 'no: --why' --why TEXT rings":       "millrace bells ring 'no: --why' --why TEXT rings",
 		"no flag": "no flag",
 	} {
 		worldtest.Want(t, text, page.Text(r, text), want)
@@ -34,6 +36,14 @@ func TestTextsNameFieldsAsTheSurfaceDoes(t *testing.T) {
 	if bad := (*act.UsageError)(nil); !errors.As(err, &bad) {
 		t.Errorf("got %T", err)
 	}
+	shown := act.New(act.Act{Noun: "bells", Verb: "show", Role: act.Viewer, Reveals: true, About: "show a bell"},
+		func(*bellInput) []act.Field { return nil }, func(context.Context, *act.Call, *bellInput) error { return nil }).Request()
+	if err := shown.Field("reveal").Set("true"); err != nil {
+		t.Fatal(err)
+	}
+	worldtest.Want(t, "content", page.Text(shown, "the guest says: pass --why"), "the guest says: pass --why")
+	worldtest.Want(t, "an error with content", page.Error(shown, errors.New("the guest says: pass --why")).Error(), "the guest says: pass --why")
+	worldtest.Want(t, "an error before", page.Error(shown, act.Usage("add --why TEXT")).Error(), "add «why»")
 	plain := errors.New("plain")
 	if got := page.Error(r, plain); got != plain || page.Error(r, nil) != nil {
 		t.Errorf("got %v", got)
