@@ -69,15 +69,15 @@ func (s Surface) inCommand(before string) bool {
 	return true
 }
 
-// Error is an error of a request in the words of the surface. It names the field that a UsageError is about. Such an
-// error comes before content is read, so its text has none.
+// Error is an error of a request in the words of the surface. It names the field that a UsageError is about. The text
+// of such an error, and of a NothingError, has no content.
 func (s Surface) Error(r *Request, err error) error {
 	if err == nil {
 		return nil
 	}
 	text := s.Text(r, err.Error())
-	var bad *UsageError
-	if errors.As(err, &bad) {
+	bad, none := (*UsageError)(nil), (*NothingError)(nil)
+	if errors.As(err, &bad) || errors.As(err, &none) {
 		text = s.worded(r, err.Error())
 	}
 	if bad != nil && bad.Field != "" {
