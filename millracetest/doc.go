@@ -48,7 +48,7 @@
 //
 // # Decisions
 //
-// [Decide] calls a decision ten times with the same value and command, as JSON gives them back. It fails the test if
+// [Decide] calls a decision 64 times with the same value and command, as JSON gives them back. It fails the test if
 //
 //   - two of these results differ: the decision is not pure;
 //   - the decision fails and has changed a map or slice of its value;
