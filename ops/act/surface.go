@@ -20,7 +20,7 @@ type Surface struct {
 var aField = regexp.MustCompile(`--([a-z][a-z-]*[a-z]|[a-z])( [A-Z][A-Z=]+\b)?`)
 
 // Text is what a request tells, in the words of the surface. Text leaves alone what stands in quotes, such as a name,
-// and command lines. What a request reveals may be content, so Text leaves it alone as a whole.
+// and command lines. A request that reveals may tell content, so Text leaves alone all that such a request tells.
 func (s Surface) Text(r *Request, text string) string {
 	if r.reveal {
 		return text
