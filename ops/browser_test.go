@@ -188,7 +188,7 @@ func TestBrowserFlows(t *testing.T) {
 	tab.Axe("the preview of a purge")
 	tab.Shoot("flow-preview")
 	worldtest.Want(t, "messages before the second click", worldtest.Queued(t, x.Store, "accounts"), 24)
-	tab.Do(submit("Purge queues: this can't be taken back"), done)
+	tab.Do(submit("Purge queue accounts: this can't be taken back"), done)
 	worldtest.Want(t, "messages after it", worldtest.Queued(t, x.Store, "accounts"), 0)
 	tab.Shoot("flow-purged")
 
