@@ -48,10 +48,10 @@
 //
 //	ops.go    Config and New: the addresses
 //	reads.go  the desk of all viewers, and what was read just now; bounds.go what one request may ask for
-//	told.go   what an act tells, kept for a page or for JSON; table.go its tables as HTML
+//	told.go   what an act tells, kept for a page or for JSON; cells.go its tables as HTML
 //	plain.go  text without what people can't see
 //	choice.go what people choose from where a list needs a name
-//	ways.go   the acts that pages can do, and which page shows what
+//	table.go  the acts that pages can do, and which page shows what
 //	prose.go  texts with command lines, as pages say them; titles.go how acts are called, and where they lead back
 //	pages.go  the pages; forms.go the acts that change something; members.go the JSON that asks for one
 //	instance.go the page of an instance of a plan, also with its content

@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,13 +48,16 @@ type formField struct {
 	Root                            string
 }
 
+// labels are how a form names other fields.
+var labels = act.Surface{Word: func(f act.Field) string { return title(f.Name) }}
+
 // formFields are the fields of a request, but those of its confirmation.
 func formFields(q *act.Request, values url.Values, root string) (all []formField) {
 	for _, f := range q.Fields {
 		if f.Name == "yes" || f.Name == "dry-run" || f.Name == "by" {
 			continue
 		}
-		x := formField{Name: f.Name, Label: f.Name, About: aboutIn(q, f), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
+		x := formField{Name: f.Name, Label: f.Name, About: labels.Text(q, strings.ReplaceAll(f.About, "`", "")), Value: strings.Join(values[f.Name], "\n"), Many: f.Many, Words: f.Plain, Root: root}
 		x.Placed, x.Given = f.Place != "", len(values[f.Name]) > 0 && values.Get(f.Name) != ""
 		x.Needed = f.Place != "" && !f.Optional || f.Name == "why" && (q.Act.Why == act.Must || values.Has("reveal"))
 		switch f.Kind {
@@ -81,19 +83,6 @@ func formFields(q *act.Request, values url.Values, root string) (all []formField
 		all = append(all, x)
 	}
 	return all
-}
-
-// aFlag is a flag in a text.
-var aFlag = regexp.MustCompile(`--[a-z][a-z-]*`)
-
-// aboutIn is what a field is, as a form says it: other fields have names there, and no flags.
-func aboutIn(q *act.Request, f act.Field) string {
-	return aFlag.ReplaceAllStringFunc(strings.ReplaceAll(f.About, "`", ""), func(flag string) string {
-		if name := strings.TrimPrefix(flag, "--"); q.Field(name) != nil {
-			return title(name)
-		}
-		return flag
-	})
 }
 
 // asked returns the act that a request names, if its person may do it.

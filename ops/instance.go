@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/url"
 	"slices"
 
@@ -47,20 +45,15 @@ func (p *thingPage) draw(command string, may bool, err error) error {
 			}
 			p.Told = nil
 			if len(stream.State) > 0 {
-				p.More = append(p.More, section{Name: "State", Told: stateOf(stream)})
+				state := new(told)
+				if err := state.Thing(nil, nil, string(stream.State)); err != nil {
+					return err
+				}
+				p.More = append(p.More, section{Name: "State", Told: state})
 			}
 		}
 	}
 	return nil
-}
-
-// stateOf is the state of an instance, as far as the request may see the state.
-func stateOf(stream *process.Stream) *told {
-	var pretty bytes.Buffer
-	if json.Indent(&pretty, stream.State, "", "  ") != nil {
-		return nil
-	}
-	return &told{Blocks: []*block{{Text: pretty.String(), Lines: true}}}
 }
 
 // takes reports that the thing of a page may take an act as the thing stands: a page offers no act that would be

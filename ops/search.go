@@ -10,13 +10,13 @@ import (
 func (s *server) search(w http.ResponseWriter, r *http.Request) {
 	word := r.URL.Query().Get("q")
 	p := listPage{view: s.view(r, "Find", "find")}
-	q := s.table.find("find", "").Request()
-	if p.Sought = word; word == "" && !wantsJSON(r) && fill(s.table.find("find", "").Request(), r.URL.Query()) == nil {
+	a := s.table.find("find", "")
+	if p.Sought = word; word == "" && !wantsJSON(r) && fill(a.Request(), r.URL.Query()) == nil {
 		p.Error = "Type an ID, a key or a name."
 		s.write(w, r, http.StatusOK, "list.html", p)
 		return
 	}
-	t, err := s.read(r.Context(), q, r.URL.Query())
+	t, err := s.read(r.Context(), a.Request(), r.URL.Query())
 	if wantsJSON(r) {
 		s.answer(w, t, err)
 		return

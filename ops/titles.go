@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/login"
 )
 
 // ones are the nouns of one thing that don't lose an s alone.
@@ -71,28 +72,35 @@ func titleFor(a *act.Act, values url.Values) string {
 // cameFrom is the name under which a form has the page from which a person has come to it.
 const cameFrom = "came-from"
 
-// from is the page from which a person has come to a form: below the first page, and no form. "" for none.
-func (s *server) from(r *http.Request, given string) string {
-	at, err := url.Parse(r.Referer())
-	if given != "" {
-		at, err = url.Parse(given)
+// theFirst is the way to the first page, as a form has it.
+const theFirst = "."
+
+// from is the page from which a person has come to a form, seen from the first page: what the form has told, or else
+// where the link stood. It is "" for none, and for another form.
+func (s *server) from(r *http.Request, told string) string {
+	way := told
+	if told == "" {
+		at, err := url.Parse(r.Referer())
+		if err != nil || at.Host != r.Host {
+			return ""
+		}
+		_, below, ok := strings.Cut(at.EscapedPath(), s.base+"/") // a proxy may serve the pages under another path
+		switch way = below; {
+		case !ok:
+			return ""
+		case way == "":
+			return theFirst
+		case at.RawQuery != "":
+			way += "?" + at.RawQuery
+		}
 	}
-	if err != nil || given == "" && at.Host != r.Host || given != "" && at.IsAbs() {
+	if way == theFirst {
+		return way
+	}
+	if way = login.LocalWay(way); strings.HasPrefix(way, "do/") {
 		return ""
 	}
-	_, below, ok := strings.Cut(at.EscapedPath(), s.base+"/") // a proxy may serve the pages under another path
-	if given != "" {
-		below, ok = given, !strings.HasPrefix(given, "/") && at.Host == ""
-	} else if at.RawQuery != "" {
-		below += "?" + at.RawQuery
-	}
-	if !ok || strings.HasPrefix(below, "do/") || strings.Contains(below, "..") || strings.HasPrefix(below, "login") {
-		return ""
-	}
-	if below == "" {
-		return "."
-	}
-	return below
+	return way
 }
 
 // backs are the ways from an act that is done: to the thing that the act was about, to the page from which its person
@@ -109,7 +117,7 @@ func (s *server) backs(a *act.Act, values url.Values, root, from string) (all []
 		}
 	}
 	switch {
-	case from == ".":
+	case from == theFirst:
 		add("back to the overview", root)
 	case from != "":
 		path, _, _ := strings.Cut(from, "?")

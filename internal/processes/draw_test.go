@@ -37,15 +37,15 @@ what the step calls, before you say
 more:
 - trips processes skip 'a b' 02: the
 effect has happened: the step counts
-as done.
-- trips processes fail 'a b' 02: the
-effect has not happened: the step
-fails, and what was done before is
-undone.
+as done, and the instance goes on.
 - trips processes retry 'a b' 02:
 the effect has not happened, or
 happens once under one key: the step
 is done again with the same key.
+- trips processes fail 'a b' 02: the
+effect has not happened, and nobody
+shall try again: what was done
+before is undone.
 Step 03 act is stuck. trips
 processes retry 'a b' 03 tries it
 again; skip, rerun and cancel give

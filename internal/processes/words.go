@@ -212,15 +212,17 @@ type StuckStep struct {
 // A Way is an act on a step that is stuck, and what somebody says by the act.
 type Way struct{ Verb, Means string }
 
-// Ways are the acts on a step that is stuck, the first choice first. Where nobody knows whether an effect has happened,
-// an act says whether it has.
+// What somebody says by an act on a step of which nobody knows whether its effect has happened.
+const (
+	SkipMeans  = "the effect has happened: the step counts as done, and the instance goes on"
+	RetryMeans = "the effect has not happened, or happens once under one key: the step is done again with the same key"
+	FailMeans  = "the effect has not happened, and nobody shall try again: what was done before is undone"
+)
+
+// Ways are the acts on a step that is stuck, the first choice first.
 func (x StuckStep) Ways() []Way {
 	if x.Doubt != nil {
-		return []Way{
-			{"skip", "the effect has happened: the step counts as done"},
-			{"fail", "the effect has not happened: the step fails, and what was done before is undone"},
-			{"retry", "the effect has not happened, or happens once under one key: the step is done again with the same key"},
-		}
+		return []Way{{"skip", SkipMeans}, {"retry", RetryMeans}, {"fail", FailMeans}}
 	}
 	return []Way{{"retry", "try it again"}, {"skip", "let it count as done"}}
 }

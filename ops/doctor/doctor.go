@@ -22,7 +22,7 @@ type Finding struct {
 
 	Acts  []act.Hint `json:"acts,omitempty"`  // that help, as Fix has them
 	About string     `json:"about,omitempty"` // names what else than the queue and the program the finding is about
-	Waits []string   `json:"waits,omitempty"` // the queues whose messages wait because of it, where it is no finding on one queue
+	Waits []string   `json:"waits,omitempty"` // the queues whose messages wait because of it
 }
 
 // Key names what a finding is about: the check with the queue, the program and the thing. Numbers, ages and the

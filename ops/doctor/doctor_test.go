@@ -127,7 +127,7 @@ func TestDoctorFinds(t *testing.T) {
 				desk.Known.Queues[q.Name] = true
 			}
 		}
-		got := programFindings(desk, []string{"orders"}, []storage.Stats{c.stats}, map[string]int64{"orders": c.poison}, map[string]sample{"orders": c.seen}, 5*time.Minute)
+		got := programFindings(desk, queued{names: []string{"orders"}, stats: []storage.Stats{c.stats}, poisoned: map[string]int64{"orders": c.poison}, samples: map[string]sample{"orders": c.seen}}, 5*time.Minute)
 		check, rest, _ := strings.Cut(c.want, ": ")
 		text, fix, _ := strings.Cut(rest, "; ")
 		if c.own != nil && check != "catalog" { // the note that nobody has published is a case of its own

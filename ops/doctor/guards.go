@@ -11,11 +11,10 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/internal/faults"
 	"github.com/millrace-go/millrace/ops/internal/look"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // guardFindings are about services that are away, and about the queues that wait for them.
-func guardFindings(ctx context.Context, desk *act.Desk, names []string, stats []storage.Stats, lag time.Duration) (all []Finding, err error) {
+func guardFindings(ctx context.Context, desk *act.Desk, q queued, lag time.Duration) (all []Finding, err error) {
 	found, err := guard.Outages(ctx, desk.Store)
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func guardFindings(ctx context.Context, desk *act.Desk, names []string, stats []
 			f.Text += fmt.Sprintf(", since %s (%s)", act.Clock(s.Since), act.Ago(s.Since))
 		}
 		if s.All || s.Damaged {
-			f = f.waitedFor(desk, names, stats, lag)
+			f = f.waitedFor(desk, q, lag)
 		}
 		all = append(all, f)
 	}
@@ -67,14 +66,14 @@ func ownWords(desk *act.Desk, s guard.Status) string {
 }
 
 // waitedFor says which queues wait for the service of a guard, as far as programs have published that.
-func (f Finding) waitedFor(desk *act.Desk, names []string, stats []storage.Stats, lag time.Duration) Finding {
+func (f Finding) waitedFor(desk *act.Desk, q queued, lag time.Duration) Finding {
 	var waiting []string
-	for i, name := range names {
+	for i, name := range q.names {
 		if desk.Known.Guard(name) != f.About {
 			continue
 		}
 		f.Waits = append(f.Waits, name)
-		if st := stats[i]; st.Ready > 0 {
+		if st := q.stats[i]; st.Ready > 0 {
 			waiting = append(waiting, look.Waiting(st.Ready)+" in queue "+name)
 			if st.Oldest > lag {
 				f.Severity = Wrong

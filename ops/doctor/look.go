@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -63,20 +62,20 @@ type section struct {
 // far as no other one needs the same requests.
 func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...string) *Examination {
 	x := &Examination{missed: map[string]error{}}
-	var names []string
-	var stats []storage.Stats
-	var unlisted error
+	var q queued
 	x.look(ctx, desk, without,
 		section{[]string{"catalog", "clocks", "collections", "consumers", "kinds", "lag", "levels", "log", "pauses", "poison", "versions"}, func(ctx context.Context, desk *act.Desk) (all []Finding, err error) {
-			names, stats, all, unlisted, err = heldAndQueued(ctx, desk, lag)
-			return all, err
+			if q, err = lookAtQueues(ctx, desk); err != nil {
+				return nil, err
+			}
+			return q.findings(ctx, desk, lag)
 		}},
 		section{[]string{"writers"}, writerFindings},
 		section{[]string{"listeners"}, listenerFindings},
 		section{[]string{"lanes"}, laneFindings},
 		section{[]string{"spools"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) { return spoolFindings(ctx, desk, lag) }},
 		section{[]string{"guards"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) {
-			return guardFindings(ctx, desk, names, stats, lag)
+			return guardFindings(ctx, desk, q, lag)
 		}},
 		section{[]string{"bulk"}, bulkFindings},
 		section{[]string{"schedules"}, scheduleFindings},
@@ -84,20 +83,20 @@ func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...str
 		section{[]string{"processes"}, processFindings},
 		section{[]string{"settings"}, settingsFindings},
 		section{[]string{"turns"}, func(ctx context.Context, desk *act.Desk) ([]Finding, error) {
-			if err := x.missed["lag"]; err != nil && names == nil {
+			if err := x.missed["lag"]; err != nil && q.names == nil {
 				return nil, err
 			}
-			return turnFindings(ctx, desk, names, lag)
+			return turnFindings(ctx, desk, q.names, lag)
 		}},
 	)
 	x.explain()
-	if unlisted != nil {
+	if q.unlisted != nil {
 		x.queues = map[string]bool{}
-		for _, name := range names {
+		for _, name := range q.names {
 			x.queues[name] = true
 		}
 	}
-	x.Findings = append(x.Findings, listFindings(unlisted)...)
+	x.Findings = append(x.Findings, listFindings(q.unlisted)...)
 	slices.SortStableFunc(x.Findings, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) }) // wrong before note
 	return x
 }
@@ -122,11 +121,11 @@ func (x *Examination) look(ctx context.Context, desk *act.Desk, without []string
 }
 
 // explain leaves out what another finding or fault tells: that messages wait for long, and that nobody can be rung.
-// Where guards can't be read, nobody knows whether a service that is away tells why messages wait.
+// Where pauses, levels or guards can't be read, nobody knows whether one of these tells why messages wait.
 func (x *Examination) explain() {
-	if err := x.missed["guards"]; err != nil {
+	if err := cmp.Or(x.missed["lag"], x.missed["guards"]); err != nil {
 		x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "lag" })
-		x.missed["lag"] = cmp.Or(x.missed["lag"], err)
+		x.missed["lag"] = err
 	}
 	if lost := x.missed["catalog"]; errors.Is(lost, storage.ErrUnavailable) { // nobody can be rung by way of a store that is away
 		x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "listeners" })
@@ -139,28 +138,4 @@ func (x *Examination) explain() {
 		}
 	}
 	x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "lag" && told[f.Queue] })
-}
-
-// heldAndQueued looks at the queues, at what holds queues, and at what programs have published. unlisted says why the
-// store doesn't list its queues.
-func heldAndQueued(ctx context.Context, desk *act.Desk, lag time.Duration) (names []string, stats []storage.Stats, all []Finding, unlisted, err error) {
-	names, poisoned, latest, err := look.QueuesAndLatest(ctx, desk, mostLatest, mostPoisoned)
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	names, stats, unlisted, err = look.WithUnseen(ctx, desk, names)
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	seen, err := samples(ctx, desk, latest)
-	if err != nil {
-		return nil, nil, nil, nil, err
-	}
-	pauses, err1 := pauseFindings(ctx, desk, names, stats, lag)
-	levels, err2 := levelFindings(ctx, desk, names, stats, lag)
-	held, published := slices.Concat(pauses, levels), programFindings(desk, names, stats, poisoned, seen, lag)
-	if err = errors.Join(err1, err2); err != nil { // who knows whether something holds a queue that lags
-		published = slices.DeleteFunc(published, func(f Finding) bool { return f.Check == "lag" })
-	}
-	return names, stats, slices.Concat(withoutLagOf(held, published), logFindings(desk.File), held), unlisted, err
 }

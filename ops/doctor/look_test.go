@@ -71,7 +71,7 @@ func TestLawAKeyStays(t *testing.T) {
 		Published: []catalog.Description{described("shop", "v1", time.Hour, "a", "a"), ahead(described("mail", "v7", time.Hour, "b", ""), 5*time.Minute)}}}
 	keys := func(n int64) (all []string) {
 		stats := storage.Stats{Ready: n, InFlight: n, Oldest: time.Duration(n) * time.Hour}
-		for _, f := range programFindings(desk, []string{"orders"}, []storage.Stats{stats}, map[string]int64{"orders": n}, nil, time.Minute) {
+		for _, f := range programFindings(desk, queued{names: []string{"orders"}, stats: []storage.Stats{stats}, poisoned: map[string]int64{"orders": n}}, time.Minute) {
 			all = append(all, f.Key())
 		}
 		return all

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/storage"
@@ -72,9 +73,9 @@ func (f Finding) doubted(desk *act.Desk, plan string, n int, x process.Entry) Fi
 	f.Text += fmt.Sprintf(" (step %s, %s ago)", strings.TrimSpace(x.Step+" "+x.Name), act.Age(time.Since(x.Since)))
 	return f.mended(desk, "%s tells what is known. Look in what the step calls. If the effect has happened: %s. If it has not: %s does the step again, or %s gives up, and undoes what was done before.",
 		act.Hint{Act: "processes show", Args: []string{x.ID}, Flags: of, Means: "what is known of the step, and of all others"},
-		act.Hint{Act: "processes skip", Args: step, Flags: of, Means: "its effect has happened: the step counts as done, and the instance goes on"},
-		act.Hint{Act: "processes retry", Args: step, Flags: of, Means: "its effect has not happened: do this step again"},
-		act.Hint{Act: "processes fail", Args: step, Flags: of, Means: "its effect has not happened, and give up: what was done before is undone"})
+		act.Hint{Act: "processes skip", Args: step, Flags: of, Means: processes.SkipMeans},
+		act.Hint{Act: "processes retry", Args: step, Flags: of, Means: processes.RetryMeans},
+		act.Hint{Act: "processes fail", Args: step, Flags: of, Means: processes.FailMeans})
 }
 
 // nudge lets an instance look at its deadlines.

@@ -11,12 +11,11 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/ops/internal/known"
-	"github.com/millrace-go/millrace/storage"
 )
 
 // programFindings are about programs and their queues, as far as they have published what they know.
-func programFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, seen map[string]sample, lag time.Duration) []Finding {
-	return slices.Concat(catalogFindings(desk), queueFindings(desk, names, stats, poisoned, seen, lag), kindFindings(desk, poisoned, seen), collectionFindings(desk),
+func programFindings(desk *act.Desk, q queued, lag time.Duration) []Finding {
+	return slices.Concat(catalogFindings(desk), queueFindings(desk, q, lag), kindFindings(desk, q), collectionFindings(desk),
 		clockFindings(desk, time.Now()), versionFindings(desk))
 }
 
@@ -40,26 +39,26 @@ func catalogFindings(desk *act.Desk) (all []Finding) {
 // kindFindings are about kinds that come to a queue and that none of its consumers handles. They come by the routes of
 // the programs that run, and by those of this binary: it may be the web of a version whose workers are yet to come. Or
 // they are in the poison queue already.
-func kindFindings(desk *act.Desk, poisoned map[string]int64, seen map[string]sample) (all []Finding) {
+func kindFindings(desk *act.Desk, q queued) (all []Finding) {
 	coming := map[string]map[channel.Kind]bool{} // by queue; true if a program that runs sends them
 	routing := desk.Known.Running()
 	if desk.Known.Own != nil {
 		routing = append(routing, desk.Known.Own)
 	}
 	for _, d := range routing {
-		for _, q := range d.Queues {
-			for _, k := range q.Kinds {
-				if coming[q.Name] == nil {
-					coming[q.Name] = map[channel.Kind]bool{}
+		for _, to := range d.Queues {
+			for _, k := range to.Kinds {
+				if coming[to.Name] == nil {
+					coming[to.Name] = map[channel.Kind]bool{}
 				}
-				coming[q.Name][k] = coming[q.Name][k] || d != desk.Known.Own
+				coming[to.Name][k] = coming[to.Name][k] || d != desk.Known.Own
 			}
 		}
 	}
-	for _, queue := range slices.Sorted(maps.Keys(seen)) {
-		s := seen[queue]
+	for _, queue := range slices.Sorted(maps.Keys(q.samples)) {
+		s := q.samples[queue]
 		for _, k := range s.unhandled(desk, queue) {
-			all = append(all, unhandledFinding(desk, queue, k, poisoned[queue], s))
+			all = append(all, unhandledFinding(desk, queue, k, q.poisoned[queue], s))
 			delete(coming[queue], k)
 		}
 	}

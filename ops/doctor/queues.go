@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -12,11 +14,43 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
+// queued is what was seen of the queues.
+type queued struct {
+	names    []string
+	stats    []storage.Stats // in the order of the names
+	poisoned map[string]int64
+	samples  map[string]sample // of the poison queues that were looked into
+	unlisted error             // why the store doesn't list its queues
+}
+
+// lookAtQueues looks at the queues and the poison queues.
+func lookAtQueues(ctx context.Context, desk *act.Desk) (q queued, err error) {
+	names, poisoned, latest, err := look.QueuesAndLatest(ctx, desk, mostLatest, mostPoisoned)
+	if err != nil {
+		return queued{}, err
+	}
+	q.poisoned = poisoned
+	if q.names, q.stats, q.unlisted, err = look.WithUnseen(ctx, desk, names); err != nil {
+		return queued{}, err
+	}
+	if q.samples, err = samples(ctx, desk, latest); err != nil {
+		return queued{}, err
+	}
+	return q, nil
+}
+
+// findings are about queues, what holds queues, and what programs have published.
+func (q queued) findings(ctx context.Context, desk *act.Desk, lag time.Duration) ([]Finding, error) {
+	pauses, err1 := pauseFindings(ctx, desk, q, lag)
+	levels, err2 := levelFindings(ctx, desk, q, lag)
+	return slices.Concat(programFindings(desk, q, lag), logFindings(desk.File), pauses, levels), errors.Join(err1, err2)
+}
+
 // queueFindings are about consumers, lag and poison.
-func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poisoned map[string]int64, seen map[string]sample, lag time.Duration) (all []Finding) {
+func queueFindings(desk *act.Desk, q queued, lag time.Duration) (all []Finding) {
 	routed, next := desk.Known.RoutedNow(), desk.Known.RoutedNext()
-	for i, name := range names {
-		st, consumers, own := stats[i], desk.Known.Consumers(name), look.OwnRoutes(desk, name)
+	for i, name := range q.names {
+		st, consumers, own := q.stats[i], desk.Known.Consumers(name), look.OwnRoutes(desk, name)
 		waits := ""
 		if st.Ready > 0 {
 			waits = fmt.Sprintf(", with %s ready", act.Count(int(st.Ready), "message"))
@@ -45,7 +79,7 @@ func queueFindings(desk *act.Desk, names []string, stats []storage.Stats, poison
 			text := fmt.Sprintf("queue %s: the oldest of %s was sent %s ago", name, act.Count(int(st.Ready), "ready message"), act.Age(st.Oldest))
 			all = append(all, lagFix(desk, Finding{Severity: Wrong, Check: "lag", Queue: name, Text: text}, st))
 		}
-		if n := poisoned[name]; n > 0 && !seen[name].tells(desk, name) {
+		if n := q.poisoned[name]; n > 0 && !q.samples[name].tells(desk, name) {
 			all = append(all, Finding{Severity: Wrong, Check: "poison", Queue: name, Text: fmt.Sprintf("the poison queue of %s holds %s", name, act.Count(int(n), "message"))}.
 				mended(desk, "%s shows why. Then edit, retry or discard them.", act.Hint{Act: "poison list", Flags: map[string]string{"queue": name}}).
 				and(act.Hint{Act: "poison retry", Flags: map[string]string{"queue": name, "all": "true"}}).and(act.Hint{Act: "poison discard", Flags: map[string]string{"queue": name, "all": "true"}}))

@@ -42,7 +42,7 @@ func alerted() []mutant {
 		{
 			name: "queues that aren't listed are over",
 			file: "ops/doctor/look.go",
-			old:  "	if unlisted != nil {\n",
+			old:  "	if q.unlisted != nil {\n",
 			new:  "	if false {\n",
 			by:   by, test: "TestLawAQueueThatIsntListedStays",
 		},

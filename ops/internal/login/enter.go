@@ -70,7 +70,7 @@ func (d *Door) enter(w http.ResponseWriter, r *http.Request, base string) {
 		d.page(w, r, base, http.StatusBadRequest, "This form can't be read.")
 		return
 	}
-	now, next := time.Now(), localWay(r.PostForm.Get(nextIn))
+	now, next := time.Now(), LocalWay(r.PostForm.Get(nextIn))
 	if r.PostForm.Has("another") && d.cfg.Link != nil && d.tokens == nil {
 		text := "A new link is where the program logs."
 		if !d.newLink(next, now) {

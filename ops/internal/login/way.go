@@ -16,19 +16,19 @@ const mostWay = 2000
 // wanted is the page that somebody has asked for who isn't in yet, seen from the base. A login leads there.
 func wanted(r *http.Request, base string) string {
 	if r.URL.Path == base+"/login" { // it was asked for before
-		return localWay(strings.Join(append(r.URL.Query()[nextIn], r.PostForm[nextIn]...), ""))
+		return LocalWay(strings.Join(append(r.URL.Query()[nextIn], r.PostForm[nextIn]...), ""))
 	}
 	way := strings.TrimPrefix(r.URL.EscapedPath(), base+"/")
 	if r.URL.RawQuery != "" {
 		way += "?" + r.URL.RawQuery
 	}
-	return localWay(way)
+	return LocalWay(way)
 }
 
-// localWay is a way to a page below the base, or "" for what may lead elsewhere: to another host, or out of the base by
-// dots, which browsers also read where they are escaped. A browser takes a backslash for a slash, and leaves out tabs
-// and ends of lines.
-func localWay(way string) string {
+// LocalWay returns a way to a page below the base, or "" where the way may lead elsewhere: to another host, or out of
+// the base by dots, which browsers also read where they are escaped. A browser takes a backslash for a slash, and leaves
+// out tabs and ends of lines. No way leads to a login.
+func LocalWay(way string) string {
 	if len(way) > mostWay || strings.ContainsFunc(way, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }) {
 		return ""
 	}

@@ -103,7 +103,7 @@ func FuzzALoginStaysWithin(f *testing.F) {
 		f.Add(way)
 	}
 	f.Fuzz(func(t *testing.T, way string) {
-		way = "./" + localWay(way)
+		way = "./" + LocalWay(way)
 		read := strings.NewReplacer("\t", "", "\n", "", "\r", "", "\\", "/", "%2e", ".", "%2E", ".").Replace(way)
 		base, err := url.Parse("https://ops.example/team/ops/login")
 		if err != nil {
