@@ -10,32 +10,17 @@ import (
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/act"
-	"github.com/millrace-go/millrace/ops/catalog"
 	"github.com/millrace-go/millrace/process"
-	"github.com/millrace-go/millrace/worker"
 )
 
 // newDoubts serves the pages of a store with as many parcels of which nobody knows whether the bank has been asked,
 // until the test ends. The bank's words are the program's.
 func newDoubts(t *testing.T, n int) *site {
 	t.Helper()
-	s := worldtest.OpenStore(t, "")
-	x := &site{World: worldtest.NewBare(t, s, handlers.Config{}, process.Route("pay")), tokens: map[act.Role]string{}}
-	if err := process.Register(x.Registry, "pay", process.Version(1, func(p *process.Plan[parcel]) {
+	x := newShop(t, "pay", func(p *process.Plan[parcel]) {
 		process.Do(p, "charge", func(context.Context, parcel) (string, error) {
 			return "", handlers.Poison(handlers.ReasonOutcomeUnknown, errors.New("Ada's bank broke off"))
 		}, nil)
-	})); err != nil {
-		t.Fatal(err)
-	}
-	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "shop", Version: "v1"}); err != nil {
-		t.Fatal(err)
-	}
-	stop := x.Start(worker.Config{})
-	t.Cleanup(func() {
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
 	})
 	for i := range n {
 		if err := process.Open[parcel](x.Channels, "pay").Start(t.Context(), fmt.Sprintf("o%d", i+1), parcel{Order: "1"}); err != nil {
@@ -43,7 +28,7 @@ func newDoubts(t *testing.T, n int) *site {
 		}
 	}
 	worldtest.Eventually(t, func() error {
-		l, err := process.Look(s, "pay", act.Source)
+		l, err := process.Look(x.Store, "pay", act.Source)
 		if err != nil {
 			return err
 		}
@@ -61,7 +46,7 @@ func newDoubts(t *testing.T, n int) *site {
 		}
 		return nil
 	})
-	x.serve(t, s)
+	x.serve(t, x.Store)
 	return x
 }
 

@@ -15,15 +15,11 @@ import (
 	"github.com/millrace-go/millrace/worker"
 )
 
-// newPickups serves the pages of a store with two parcels: o1 waits for its courier, and the courier of o2 has come.
-func newPickups(t *testing.T) *site {
+// newShop runs a program with a plan for parcels on a store of its own, until the test ends.
+func newShop(t *testing.T, plan string, steps func(*process.Plan[parcel])) *site {
 	t.Helper()
-	s := worldtest.OpenStore(t, "")
-	x := &site{World: worldtest.NewBare(t, s, handlers.Config{}, process.Route("pick")), tokens: map[act.Role]string{}}
-	if err := process.Register(x.Registry, "pick", process.Version(1, func(p *process.Plan[parcel]) {
-		process.Then(p, "pack", func(x parcel) parcel { return x })
-		process.Wait(p, "fetch", func(x parcel, e pickedUp) parcel { x.Courier = e.Courier; return x }).Within(48 * time.Hour)
-	})); err != nil {
+	x := &site{World: worldtest.NewBare(t, worldtest.OpenStore(t, ""), handlers.Config{}, process.Route(plan)), tokens: map[act.Role]string{}}
+	if err := process.Register(x.Registry, plan, process.Version(1, steps)); err != nil {
 		t.Fatal(err)
 	}
 	if err := catalog.Publish(t.Context(), x.Registry, catalog.Program{Name: "shop", Version: "v1"}); err != nil {
@@ -34,6 +30,16 @@ func newPickups(t *testing.T) *site {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
+	})
+	return x
+}
+
+// newPickups serves the pages of a store with two parcels: o1 waits for its courier, and the courier of o2 has come.
+func newPickups(t *testing.T) *site {
+	t.Helper()
+	x := newShop(t, "pick", func(p *process.Plan[parcel]) {
+		process.Then(p, "pack", func(x parcel) parcel { return x })
+		process.Wait(p, "fetch", func(x parcel, e pickedUp) parcel { x.Courier = e.Courier; return x }).Within(48 * time.Hour)
 	})
 	all := process.Open[parcel](x.Channels, "pick")
 	for _, id := range []string{"o1", "o2"} {
@@ -55,7 +61,7 @@ func newPickups(t *testing.T) *site {
 		}
 		return err
 	})
-	x.serve(t, s)
+	x.serve(t, x.Store)
 	return x
 }
 

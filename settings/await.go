@@ -51,7 +51,7 @@ func (w *waiter) await(ctx context.Context, a awaited) (Ending, error) {
 		}
 		switch {
 		case ended && (e.Result != Rolling || a.until == Rolling):
-			return e, e.err()
+			return e, e.Err()
 		case ctx.Err() != nil:
 			return Ending{Version: a.version}, fmt.Errorf("%s %s%s: %w", what, state, waitsText(w.waits), context.Cause(ctx))
 		case ended:

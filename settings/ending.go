@@ -59,8 +59,9 @@ func (r Refusal) String() string {
 // came reports that a version came into force.
 func (e Ending) came() bool { return e.Result == InForce || e.Result == Forced }
 
-// err is the error of a version that didn't come into force.
-func (e Ending) err() error {
+// Err is the error of a version that didn't come into force, with the reasons. It matches [ErrRefused], [ErrRolledBack]
+// or [ErrDropped]; nil is for other endings.
+func (e Ending) Err() error {
 	var all []string
 	for _, r := range e.Reasons {
 		all = append(all, r.String())

@@ -39,7 +39,7 @@ func (l *Ledger) Set(ctx context.Context, note Note, patch Patch) (Ending, error
 	}
 	if len(nodes) == 0 && !patch.Force {
 		e := Ending{Result: Refused, Reasons: []Refusal{{Why: unchecked}}}
-		return e, l.book.fail("set", e.err())
+		return e, l.book.fail("set", e.Err())
 	}
 	p := newProposal(l.book, note)
 	p.force, p.ending.told, p.stages = patch.Force, patch.Waits, stagesOf(nodes)

@@ -6,7 +6,8 @@
 //
 // A tab waits for what it is told to wait for, and for no time: a test that has waited for longer than Patience has
 // failed. Where there is no Chromium, the test is skipped, unless MILLRACE_REQUIRE (a list with commas) has chromium.
-// The same holds for axe-core, which finds what keeps people from using a page. scripts/setup.sh installs both.
+// axe-core finds what keeps people from using a page. Where axe-core is missing, the log says that pages were not
+// checked by it; with axe in MILLRACE_REQUIRE the test fails. scripts/setup.sh installs both.
 //
 // MILLRACE_SHOTS names a folder that gets a picture of each page that a test has checked, and of each failure.
 //

@@ -86,14 +86,16 @@ func (b *Tab) Fits(page string) {
 	}
 }
 
-// Axe tests that axe-core finds nothing serious on the page. rules are the names of rules, where not all are wanted.
+// Axe tests that axe-core finds nothing serious on the page. rules are the names of rules, where not all are wanted. A
+// test goes on where axe-core is missing, because most of its flow needs no axe-core; the log says so.
 func (b *Tab) Axe(page string, rules ...string) {
 	b.t.Helper()
 	source, err := axe()
 	if err != nil && required("axe") {
 		b.t.Fatalf("MILLRACE_REQUIRE has axe: %v", err)
 	} else if err != nil {
-		b.t.Skipf("no axe-core: run scripts/setup.sh: %v", err)
+		b.t.Logf("%s is not checked by axe-core, which scripts/setup.sh installs: %v", page, err)
+		return
 	}
 	if !Eval[bool](b, "!!window.axe") {
 		Eval[bool](b, source+"; !!window.axe")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
@@ -81,7 +80,6 @@ func goBack(ctx context.Context, c *act.Call, in *settingsInput) error {
 
 // ended tells how a change has ended.
 func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Ending, err error) error {
-	told := tuning.Reasons(e) // to whoever asks for the change, in the error
 	e.Reasons = slices.Clone(e.Reasons)
 	for i := range e.Reasons {
 		e.Reasons[i].Why = c.Veiled(e.Reasons[i].Why)
@@ -93,8 +91,11 @@ func ended(ctx context.Context, c *act.Call, in *settingsInput, e settings.Endin
 		line.Result = unchanged
 		return c.Say(line, "Settings %s are so already.", in.name)
 	case err != nil && line.Result != "":
-		veiled := strings.Replace(err.Error(), told, tuning.Reasons(e), 1)
-		return errors.Join(c.Thing(line, nil, ""), c.OfGiven(err, veiled)) // people read the error
+		veiled := c.Veiled(err.Error())
+		if why := e.Err(); why != nil {
+			veiled = fmt.Sprintf("settings %s: %v", in.name, why)
+		}
+		return errors.Join(c.Thing(line, nil, ""), c.OfGiven(err, veiled)) // whoever asks for the change reads the error
 	case err != nil:
 		return err
 	case e.Result == settings.Rolling:
