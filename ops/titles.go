@@ -24,8 +24,8 @@ func one(noun string) string {
 // A named is a value that names a thing, with the word for what it names.
 type named struct{ word, value string }
 
-// namesOf are the values of a request that name one thing: those of its places, or else its ID. The first one names the
-// thing itself. There are none where a place that has to be given is open.
+// namesOf are the values of a request that name one thing: the values of the fields with a place, or else the value of
+// the field id. The first value names the thing itself. There are none where a place that has to be given is open.
 func namesOf(a *act.Act, values url.Values) (all []named) {
 	for _, f := range a.Request().Fields {
 		value := strings.TrimSpace(values.Get(f.Name))

@@ -45,8 +45,8 @@ func Tags(tags map[string]string) string {
 	return strings.Join(all, " ")
 }
 
-// Remarks say what a step's name, status and times don't: its items, its attempts and why it failed. clock tells a
-// time.
+// Remarks say what the name, the status and the times of a step don't say: the items, the attempts, and why the step
+// failed. clock tells a time.
 func Remarks(x *process.Line, now time.Time, clock func(time.Time) string) (all []string) {
 	say := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	if x.Items > 0 {
@@ -212,7 +212,7 @@ type StuckStep struct {
 // A Way is an act on a step that is stuck, and what somebody says by the act.
 type Way struct{ Verb, Means string }
 
-// What somebody says by an act on a step of which nobody knows whether its effect has happened.
+// These texts are what somebody says by an act on a step of which nobody knows whether its effect has happened.
 const (
 	SkipMeans  = "the effect has happened: the step counts as done, and the instance goes on"
 	RetryMeans = "the effect has not happened, or happens once under one key: the step is done again with the same key"

@@ -14,7 +14,7 @@ import (
 // Unknown stands for an unknown value.
 const Unknown = "–"
 
-// A Call is a run of an act: who does it, at which desk, and where to tell what.
+// A Call is a run of an act. A Call knows the person, the desk, and the sink for what the act tells.
 type Call struct {
 	*Desk
 	ID     string // from audit.NewID. An act that is begun again under its ID is done once. "" means a new one

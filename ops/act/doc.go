@@ -13,8 +13,8 @@
 //		return c.Say(line, "Queue %s is paused.", name)
 //	})
 //
-// An input is a struct of the act's own. Its fields read text, as people type text behind a flag. A field that doesn't
-// like its text says what it wants.
+// An input is a struct of the act's own. The fields of the input read text, as people type text behind a flag. Where
+// the text is wrong, the error of the field says what the field wants.
 //
 // An act doesn't print. It tells its Call what it finds: rows of a table, a thing, a sentence. Each has an object for
 // programs and words for people. A Sink makes text or JSON lines of them. So an act ends well only if what it

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/internal/look"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -138,4 +139,36 @@ func (x *Examination) explain() {
 		}
 	}
 	x.Findings = slices.DeleteFunc(x.Findings, func(f Finding) bool { return f.Check == "lag" && told[f.Queue] })
+}
+
+// queued is what was seen of the queues.
+type queued struct {
+	names    []string
+	stats    []storage.Stats // in the order of the names
+	poisoned map[string]int64
+	samples  map[string]sample // of the poison queues that were looked into
+	unlisted error             // why the store doesn't list its queues
+}
+
+// lookAtQueues looks at the queues and the poison queues.
+func lookAtQueues(ctx context.Context, desk *act.Desk) (q queued, err error) {
+	names, poisoned, latest, err := look.QueuesAndLatest(ctx, desk, mostLatest, mostPoisoned)
+	if err != nil {
+		return queued{}, err
+	}
+	q.poisoned = poisoned
+	if q.names, q.stats, q.unlisted, err = look.WithUnseen(ctx, desk, names); err != nil {
+		return queued{}, err
+	}
+	if q.samples, err = samples(ctx, desk, latest); err != nil {
+		return queued{}, err
+	}
+	return q, nil
+}
+
+// findings are about queues, what holds queues, and what programs have published.
+func (q queued) findings(ctx context.Context, desk *act.Desk, lag time.Duration) ([]Finding, error) {
+	pauses, err1 := pauseFindings(ctx, desk, q, lag)
+	levels, err2 := levelFindings(ctx, desk, q, lag)
+	return slices.Concat(programFindings(desk, q, lag), logFindings(desk.File), pauses, levels), errors.Join(err1, err2)
 }

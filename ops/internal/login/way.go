@@ -26,8 +26,8 @@ func wanted(r *http.Request, base string) string {
 }
 
 // LocalWay returns a way to a page below the base, or "" where the way may lead elsewhere: to another host, or out of
-// the base by dots, which browsers also read where they are escaped. A browser takes a backslash for a slash, and leaves
-// out tabs and ends of lines. No way leads to a login.
+// the base by dots, which browsers also read where they are escaped. A browser takes a backslash for a slash, and
+// leaves out tabs and ends of lines. No way leads to a login.
 func LocalWay(way string) string {
 	if len(way) > mostWay || strings.ContainsFunc(way, func(r rune) bool { return r <= ' ' || r > '~' || r == '\\' }) {
 		return ""

@@ -1,7 +1,8 @@
-// Package reveal decides what anybody may see of the content of messages, documents and errors: its shape, or all of it
-// but what is marked secret. Pages, the API, the terminal and the audit log have no other way to content.
+// Package reveal decides what anybody may see of the content of messages, documents and errors: the shape of the
+// content, or all but the members that are marked secret. Pages, the API, the terminal and the audit log have no other
+// way to content.
 //
-//	s := reveal.Of(v1, v2)  // what the versions of a program say of it
+//	s := reveal.Of(v1, v2)  // what the versions of a program say of content
 //	shape := s.Shape(body)  // until somebody says why they need to see more
 //	whole := s.Open(body)   // after that
 //
