@@ -56,6 +56,6 @@
 //	pages.go  the pages; forms.go the acts that change something; members.go the JSON that asks for one
 //	instance.go the page of an instance of a plan, also with its content
 //	look.go   how tables, names and the way around look, and the files that a browser keeps
-//	overview.go the first page; search.go what a word names
+//	overview.go the first page; findings.go what mends a finding; search.go what a word names
 //	rates.go  what comes and goes a second, and the picture of the last 24 hours
 package ops

@@ -276,7 +276,7 @@ type view struct {
 	Title string
 	Noun  string // whose page it is
 	Root  string // the way to the first page, relative
-	Who   string
+	Who   login.Person
 	Nav   navigation
 	At    time.Time
 	Error string // what could not be done or read
@@ -296,7 +296,7 @@ func rootOf(r *http.Request, base string) string {
 }
 
 func (s *server) view(r *http.Request, title, noun string) view {
-	return view{Title: title, Noun: noun, Root: rootOf(r, s.base), Who: login.Of(r).Name, Nav: newNavigation(s.table.nouns(), noun), At: time.Now()}
+	return view{Title: title, Noun: noun, Root: rootOf(r, s.base), Who: login.Of(r), Nav: newNavigation(s.table.nouns(), noun), At: time.Now()}
 }
 
 // show takes what a read has told, or why it failed.

@@ -3,9 +3,7 @@ package ops
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +12,6 @@ import (
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/doctor"
-	"github.com/millrace-go/millrace/ops/internal/login"
 	"github.com/millrace-go/millrace/storage"
 )
 
@@ -36,16 +33,6 @@ type overviewPage struct {
 	Oldest   string // what waits longest
 	Rates    section
 	Cost     costs
-}
-
-// A mended finding has the ways to what mends it, or to what shows more of it.
-type mended struct {
-	doctor.Finding
-	Links []link
-	Mend  template.HTML // the fix in the words of the page
-
-	Explained bool // the ways say what they mean
-	More      int  // findings like it that the first page leaves out. The last one that is shown has the number
 }
 
 // overview shows what is wrong, worst first, and the queues.
@@ -83,7 +70,7 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		alike[kind] = append(alike[kind], len(p.Findings))
-		p.Findings = append(p.Findings, p.mends(r, s, f))
+		p.Findings = append(p.Findings, s.table.mends(p.view, p.Program, f))
 	}
 	p.queues(r, s)
 	p.Rates = s.sectionOf(r, "The last 24 hours", s.table.find("rates", ""), nil)
@@ -92,55 +79,6 @@ func (s *server) overview(w http.ResponseWriter, r *http.Request) {
 		p.Rates.lost()
 	}
 	s.write(w, r, status, "overview.html", p)
-}
-
-// mends are the ways to the acts that mend a finding, as far as the person may do them. Without one the way leads to
-// the page that shows more.
-func (p *overviewPage) mends(r *http.Request, s *server, f doctor.Finding) mended {
-	m := mended{Finding: f}
-	words := prose{table: s.table, command: p.Program, root: p.Root, buttons: map[string]string{}}
-	for _, h := range f.Acts {
-		noun, verb, _ := strings.Cut(h.Act, " ")
-		a := s.table.find(noun, verb)
-		if a == nil || !login.Of(r).May(a.Role) {
-			continue
-		}
-		with := url.Values(h.With(a))
-		l := linkTo(a, p.Root, with.Encode())
-		if a.Role == act.Viewer {
-			l.Path = s.table.readPath(p.Root, a, with)
-		}
-		if h.Means != "" {
-			l.About, m.Explained = h.Means, true
-		}
-		words.buttons[h.Line(p.Program)] = title(l.Name)
-		m.Links = append(m.Links, l)
-	}
-	if page := pageOf(f); len(m.Links) == 0 && page != "" {
-		m.Links = append(m.Links, link{Name: "show more", About: "on the page of " + strings.SplitN(page, "/", 2)[0], Path: p.Root + page})
-	}
-	m.Mend = words.html(f.Fix)
-	return m
-}
-
-// pageOf is the page that shows more of a finding; "" for none.
-func pageOf(f doctor.Finding) string {
-	if f.Queue != "" {
-		return "queues/" + url.PathEscape(f.Queue)
-	}
-	switch f.Check {
-	case "catalog", "versions", "clocks", "kinds", "consumers", "listeners":
-		return "programs"
-	case "collections":
-		return "values"
-	case "settings", "schedules", "processes", "gates", "locks", "guards", "bulk":
-		return f.Check
-	case "counters":
-		return "ids"
-	case "spools":
-		return "spool"
-	}
-	return ""
 }
 
 // queues fills in the queues, with what comes and goes.

@@ -49,6 +49,29 @@ func TestFindingsLeadToActs(t *testing.T) {
 	x.want(t, 200, ask{role: act.Viewer, header: program}, `"acts":[{"act":"queues resume","args":["accounts"]}]`)
 }
 
+// The page of doctor has each finding as the first page has it, and what doctor says of all of them. The way of a
+// finding leads to its act, and from there back to the findings.
+func TestThePageOfDoctorLeadsToActs(t *testing.T) {
+	t.Parallel()
+	x := newSite(t, worldtest.OpenStore(t, ""))
+	worldtest.Send(x.World, worldtest.Add{To: "ada", Amount: 1})
+	x.act(t, "queues/pause", map[string]any{"queues": []string{worldtest.Accounts}, "for": "1h", "why": "stock-taking"})
+	const resume = `do/queues/resume?queues=accounts" title="`
+	for path, root := range map[string]string{"doctor": "./", "do/doctor": "./../"} {
+		x.want(t, 200, ask{path: path, role: act.Operator}, `<section class="finding">`, `<section class="finding wrong">`, "Queue accounts is paused by admin",
+			"<p>When the reason is gone: <strong>Resume</strong></p>", `href="`+root+resume, "1 thing is wrong.</p>")
+		if body := x.want(t, 200, ask{path: path, role: act.Viewer}, "<code>millrace queues resume accounts</code></p>", `href="`+root+`queues/accounts" title=`); strings.Contains(body, resume) {
+			t.Errorf("%s: a viewer is offered an act", path)
+		}
+	}
+	x.want(t, 200, ask{path: "do/queues/resume?queues=accounts", role: act.Operator, header: map[string]string{"Referer": "http://localhost/ops/doctor"}}, `name="came-from" value="doctor"`)
+	form := url.Values{"queues": {worldtest.Accounts}, "came-from": {"doctor"}}
+	x.want(t, 200, ask{method: "POST", path: "do/queues/resume", role: act.Operator, form: form}, ">Done. The", `href="./../../doctor">Back to doctor</a>`)
+	if body := x.want(t, 200, ask{path: "doctor", role: act.Operator}, `<section class="finding wrong">`); strings.Contains(body, "is paused") {
+		t.Errorf("the queue is still paused:\n%s", body)
+	}
+}
+
 // A queue whose service is away says so in its row, and leads to the guard. No finding says that its messages wait.
 func TestAnOutageIsToldAtItsQueue(t *testing.T) {
 	t.Parallel()

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/millrace-go/millrace/ops/act"
+	"github.com/millrace-go/millrace/ops/doctor"
 	"github.com/millrace-go/millrace/ops/internal/bulk"
 	"github.com/millrace-go/millrace/ops/internal/login"
 	"github.com/millrace-go/millrace/process"
@@ -398,6 +399,7 @@ func (s *server) funcs() template.FuncMap {
 		return prose{table: s.table, command: s.reads.desk.Command, root: root}.html(text)
 	}
 	return template.FuncMap{
+		"mended":  func(b toldView, f doctor.Finding) mended { return s.table.mends(b.view, s.reads.desk.Command, f) },
 		"said":    func(b toldView, text string) template.HTML { return said(b.view.Root, text) },
 		"lines":   func(text string) template.HTML { return said("", text) },
 		"cell":    func(b toldView, c cell) template.HTML { return cellsOf(b).cell(c) },

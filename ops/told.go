@@ -39,7 +39,7 @@ type told struct {
 // A more is where a list goes on: the text of a field. Note says so to people who type, in place of a link.
 type more struct{ Field, Text, Note string }
 
-// A block is a part of a page: a table, a thing or some lines.
+// A block is a part of a page: a table, a thing, some lines or a finding.
 type block struct {
 	Head  []string
 	Rows  [][]cell
@@ -47,6 +47,8 @@ type block struct {
 	Parts []part
 	Text  string
 	Lines bool // Text has several lines
+
+	Finding *doctor.Finding // that Text tells; nil for another text
 }
 
 // A part is a part of a thing.
@@ -143,7 +145,11 @@ func (t *told) Say(object any, text string) error {
 		t.Cut = true
 		return nil
 	}
-	t.Blocks = append(t.Blocks, &block{Text: text})
+	b := &block{Text: text}
+	if f, ok := object.(doctor.Finding); ok {
+		b.Finding = &f
+	}
+	t.Blocks = append(t.Blocks, b)
 	return nil
 }
 

@@ -81,6 +81,13 @@ func asked() []mutant {
 			new:  "login.Of(r).May(a.Role)",
 			by:   "ops", test: "TestLawWhatIsOfferedCanBeDone",
 		},
+		{
+			name: "a finding offers an act that its viewer may not do",
+			file: "ops/findings.go",
+			old:  "a == nil || !from.Who.May(a.Role)",
+			new:  "a == nil",
+			by:   "ops", test: "TestThePageOfDoctorLeadsToActs",
+		},
 	}
 }
 
