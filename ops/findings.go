@@ -28,6 +28,7 @@ func (t table) mends(from view, command string, f doctor.Finding) mended {
 		noun, verb, _ := strings.Cut(h.Act, " ")
 		a := t.find(noun, verb)
 		if a == nil || !from.Who.May(a.Role) {
+			words.buttons[h.Line(command)] = ""
 			continue
 		}
 		with := url.Values(h.With(a))

@@ -16,7 +16,7 @@ type prose struct {
 	table   table
 	command string            // with which a command line begins
 	root    string            // the way to the first page; "" where no text is a way
-	buttons map[string]string // the words of buttons beside the text, by the command lines of their acts
+	buttons map[string]string // the words of buttons beside the text, by command lines; "" for a line that has no button
 }
 
 // html is a text as HTML. It escapes all that the text has.
@@ -84,8 +84,8 @@ func (p prose) act(text string) (*act.Act, int) {
 	return p.table.find(noun, ""), n
 }
 
-// button writes the words of a button in place of the command line that a text begins with. It returns how long the
-// command line is; 0 if no button does the same.
+// button writes the words of a button in place of the command line that a text begins with, and a known command line
+// without a button as code. It returns how long the command line is; 0 for a line that buttons doesn't have.
 func (p prose) button(b *strings.Builder, text string) (n int) {
 	name := ""
 	for line, words := range p.buttons {
@@ -93,8 +93,11 @@ func (p prose) button(b *strings.Builder, text string) (n int) {
 			n, name = len(line), words
 		}
 	}
-	if n > 0 {
+	switch {
+	case name != "":
 		b.WriteString("<strong>" + template.HTMLEscapeString(name) + "</strong>")
+	case n > 0:
+		b.WriteString("<code>" + template.HTMLEscapeString(text[:n]) + "</code>")
 	}
 	return n
 }
@@ -126,14 +129,17 @@ func (p prose) line(b *strings.Builder, text string, first bool) int {
 var aStandIn = regexp.MustCompile(`^[A-Z][A-Z=]*$`)
 
 // given reads the arguments and flags of a command line at the begin of a text, and returns how long they are. Words of
-// the sentence follow them, so the places that have to be given are read, and no others. whole: nothing is left for a
-// person to add.
+// the sentence follow them, so a word for a place that may be left out counts only in front of a flag. whole: a person
+// has nothing to add.
 func given(q *act.Request, text string) (with url.Values, n int, whole bool) {
 	with, whole = url.Values{}, true
-	var open []string // fields with a place
+	var open, free []string // fields with a place: that have to be given, and that may be left out
 	for _, f := range q.Fields {
-		if f.Place != "" && !f.Optional {
+		switch {
+		case f.Place != "" && !f.Optional:
 			open = append(open, f.Name)
+		case f.Place != "":
+			free = append(free, f.Name)
 		}
 	}
 	set := func(name, text string) {
@@ -147,6 +153,9 @@ func given(q *act.Request, text string) (with url.Values, n int, whole bool) {
 		name, isFlag := strings.CutPrefix(one, "--")
 		f := q.Field(name)
 		switch {
+		case !isFlag && len(open) == 0 && len(free) > 0 && strings.HasPrefix(text[n+more:], " --"):
+			set(free[0], one)
+			free = free[1:]
 		case isFlag && f == nil, !isFlag && len(open) == 0, more == 0:
 			last, more = true, 0
 		case isFlag && f.Kind == act.KindFlag:
