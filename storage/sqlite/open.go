@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/internal/pubsub"
+	"github.com/millrace-go/millrace/storage/internal/rings"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/peers"
 )
@@ -43,7 +44,7 @@ type store struct {
 	db        *engine.DB
 	tx        *tx // the writer's goroutine alone uses it
 	names     *names
-	wakes     *wakes
+	rings     *rings.Rings
 	receivers *pubsub.Receivers
 	awaits    awaits
 	log       *slog.Logger
@@ -153,7 +154,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 		log:       p.log,
 		db:        db,
 		names:     newNames(),
-		wakes:     newWakes(),
+		rings:     rings.New(),
 		receivers: &pubsub.Receivers{Logger: p.log},
 		awaits:    awaits{queues: map[string][]*await{}},
 		peers:     new(peers.Peers),
@@ -211,7 +212,7 @@ func (s *store) Props() driver.Props {
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
 		s.db.Stop()
-		s.wakes.close()
+		s.rings.Close()
 		s.receivers.Close()
 		s.peers.Close()
 		if err := s.db.Close(); err != nil {

@@ -14,7 +14,7 @@ const claimTrust = 3
 
 func (s *store) newPeers(file string) *peers.Peers {
 	desk := &pubsub.Desk{Receivers: s.receivers}
-	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.wakes.all, HasChanged: s.hasChanged, Release: s.release, Serve: desk.Serve, Lost: s.receivers.Lose})
+	return peers.New(peers.Config{Database: file, Logger: s.log, RingAll: s.rings.All, HasChanged: s.hasChanged, Release: s.release, Serve: desk.Serve, Lost: s.receivers.Lose})
 }
 
 // hasChanged reports whether another process has changed the file since the last call, or since the store was opened.

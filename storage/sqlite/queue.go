@@ -201,7 +201,7 @@ func (w *tx) claim(queue string, max int, visibility time.Duration) ([]driver.De
 		}
 		w.announce(queue, w.now.Add(visibility), false)
 	}
-	if len(got) < max && w.s.wakes.watches(queue) {
+	if len(got) < max && w.s.rings.Watches(queue) {
 		return got, w.announceNext(queue, id)
 	}
 	return got, nil

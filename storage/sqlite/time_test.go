@@ -115,7 +115,7 @@ func TestRingsAreOnTime(t *testing.T) {
 		after(0, "handed back")
 		stop()
 		stop()
-		if n := len(s.wakes.queues); n != 0 {
+		if n := s.rings.Queues(); n != 0 {
 			t.Errorf("%d queues are watched after stop", n)
 		}
 	})
@@ -314,27 +314,4 @@ func BenchmarkEmptyReceive(b *testing.B) {
 			b.Fatal(len(got), err)
 		}
 	}
-}
-
-// A ring for a delayed message doesn't rest on one timer for hours.
-func TestRingsInBetween(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWakes()
-		defer w.close()
-		ring, stop := w.add("queue")
-		defer stop()
-		<-ring // at the beginning
-		begin := time.Now()
-		w.ringAt("queue", begin.Add(time.Hour))
-		<-ring
-		if got := time.Since(begin); got != wakeAnyway {
-			t.Errorf("rung after %v, want %v", got, wakeAnyway)
-		}
-		w.ringAt("queue", begin.Add(wakeAnyway+time.Second)) // a consumer's look sets it again
-		<-ring
-		if got, want := time.Since(begin), wakeAnyway+time.Second; got != want {
-			t.Errorf("rung after %v, want %v", got, want)
-		}
-	})
 }
