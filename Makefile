@@ -12,7 +12,7 @@ run: ## Serve the sample at http://localhost:8080, with a worker in the same pro
 	@bin/web
 
 .PHONY: test
-test: ## Run all tests with the race detector: some 25 minutes on two cores. Where it may, it first installs // a C compiler, spin, Chromium, Node.js and npm, and by npm Azurite (61 MB); else it says what is missing
+test: ## Run all tests with the race detector: some 25 minutes on two cores. Where it may, it first installs // a C compiler, spin, Redis, Chromium, Node.js and npm, and by npm Azurite (61 MB); else it says what is missing
 	@GO=$(GO) scripts/test.sh
 
 .PHONY: test-short

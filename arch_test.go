@@ -34,6 +34,7 @@ func house() []floor {
 		{pkg: "storage/inbox", may: []string{"storage"}, vendor: true, why: "it waits for the queues of any store"},
 		{pkg: "storage/storagetest", may: []string{"internal/contain", "storage", "storage/driver"}, why: "the conformance suite tests any driver, so it knows the ports only"},
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
+		{pkg: "storage/redis/redistest", vendor: true, why: "it starts servers for tests and asks them as an operator does; it knows nothing of what they test"},
 		{pkg: "internal/contain", why: "it calls any code and doesn't know what the code is for: the standard library is enough"},
 		{pkg: "internal/flock", why: "it locks files and doesn't know what they are for: the standard library is enough"},
 		{pkg: "internal/beside", why: "it opens files and doesn't know what they are for: the standard library is enough"},
@@ -61,6 +62,9 @@ func house() []floor {
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock", "internal/beside"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
+		{pkg: "storage/redis/internal/client", vendor: true, why: "it talks to a server and doesn't know about what: a change of the library changes this package alone"},
+		{pkg: "storage/redis/internal/engine", may: []string{"storage/driver", "storage/redis/internal/client"}, why: "it runs scripts on a server: of the ports it needs the kinds of errors alone"},
+		{pkg: "storage/redis", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/redis/internal/client", "storage/redis/internal/engine"}, why: "a driver knows the interfaces and its engine; the parts below it don't know it", tests: []string{"storage/redis/redistest"}},
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "ops/audit", may: []string{"storage"}, vendor: true, why: "it notes what somebody does, whatever that is; whoever acts calls it", tests: []string{"storage/storagetest", "internal/worldtest"}},
 		{pkg: "ops/cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
@@ -133,7 +137,7 @@ func house() []floor {
 // testsMay is what tests may import beyond their package's own table: working stores, a store that fails on command,
 // and the law tests for projections.
 func testsMay() []string {
-	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
+	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/redis/redistest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
 }
 
 // owned are other modules that only one place may import, so that they can be replaced there.
@@ -143,6 +147,7 @@ func owned() map[string]struct{ owner, why string } {
 		"github.com/fsnotify/":               {"storage/sqlite/internal/peers", "folders are watched in one place"},
 		"github.com/anishathalye/":           {"storage/storagetest, coord/ids, coord/gate, coord/lease, coord/leader", "histories are checked where their models are, by tests only"},
 		"github.com/Azure/":                  {"storage/azure", "an engine's SDK appears in its driver only"},
+		"github.com/redis/":                  {"storage/redis/internal/client, storage/redis/redistest", "an engine's client appears in its driver, and in what starts the engine for tests"},
 		"github.com/wneessen/":               {"sample/reservations/mail", "how mails are sent is known in one place"},
 		"github.com/lmittmann/":              {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},
 		"github.com/mattn/go-isatty":         {"host/internal/boot", "how logs look is a program's choice: a library gets a *slog.Logger"},

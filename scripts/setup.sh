@@ -61,6 +61,17 @@ if ! checker && ! { install spin && checker; }; then
 	say "no spin: the check of the model is SKIPPED"
 	echo spin
 fi
+# The tests start servers of their own. Debian's package starts one for the whole machine where systemd runs.
+server() { command -v redis-server >/dev/null; }
+if ! server && install redis-server && [ -d /run/systemd/system ]; then
+	root=()
+	[ "$(id -u)" -eq 0 ] || root=(sudo -n)
+	"${root[@]}" systemctl disable --now redis-server </dev/null >&2 || say "the machine's own Redis server could not be stopped"
+fi
+if ! server; then
+	say "no redis-server: the tests of Redis are SKIPPED"
+	echo redis
+fi
 # Each is for one test: shells for the completion, and the tool that erases a person's data by hand. Only CI installs
 # them.
 for tool in ${CI:+zsh fish sqlite3}; do
