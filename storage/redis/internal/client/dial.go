@@ -1,0 +1,154 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+// conn implements Conn.
+type conn struct {
+	c      rueidis.Client
+	closed atomic.Bool
+}
+
+// Dial connects to a server, and fails if there is none.
+func Dial(ctx context.Context, o Options) (Conn, error) {
+	type dialed struct {
+		c   rueidis.Client
+		err error
+	}
+	done := make(chan dialed, 1)
+	go func() { // the library takes no context
+		c, err := rueidis.NewClient(options(o))
+		done <- dialed{c, err}
+	}()
+	select {
+	case d := <-done:
+		if d.err != nil {
+			return nil, translate(ctx, d.err)
+		}
+		return &conn{c: d.c}, nil
+	case <-ctx.Done():
+		go func() {
+			if d := <-done; d.err == nil {
+				d.c.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+func options(o Options) rueidis.ClientOption {
+	dialer := net.Dialer{Timeout: dialLimit}
+	c := rueidis.ClientOption{
+		InitAddress:       o.Addrs,
+		TLSConfig:         o.TLS,
+		Dialer:            dialer,
+		Username:          o.Username,
+		Password:          o.Password,
+		ClientName:        "millrace",
+		SelectDB:          o.DB,
+		ConnWriteTimeout:  answerLimit,
+		ForceSingleClient: true,
+		DisableRetry:      true,
+		DisableCache:      true,
+		PipelineMultiplex: -1, // one connection: the callers' gathering needs no more
+	}
+	if o.Socket != "" {
+		c.InitAddress = []string{o.Socket}
+		c.DialCtxFn = func(ctx context.Context, path string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return d.DialContext(ctx, "unix", path)
+		}
+	}
+	if o.Master != "" {
+		c.ForceSingleClient = false
+		c.Sentinel = rueidis.SentinelOption{
+			MasterSet: o.Master, Dialer: dialer, TLSConfig: o.TLS, Username: o.SentinelUsername, Password: o.SentinelPassword,
+			ClientName: "millrace", TopologyRefreshInterval: lookForMaster,
+		}
+	}
+	return c
+}
+
+// Eval implements Conn.
+func (c *conn) Eval(ctx context.Context, s *Script, key string, args []string, replicas int) (Reply, error) {
+	r, err := c.eval(ctx, "EVALSHA", s.sha, key, args, replicas)
+	if HasCode(err, CodeNoScript) {
+		r, err = c.eval(ctx, "EVAL", s.Text, key, args, replicas)
+	}
+	return r, err
+}
+
+func (c *conn) eval(ctx context.Context, command, script, key string, args []string, replicas int) (Reply, error) {
+	if c.closed.Load() {
+		return Reply{}, ErrClosed
+	}
+	call := c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build()
+	if replicas == 0 {
+		return c.reply(ctx, c.c.Do(ctx, call))
+	}
+	// WAIT asks for the last write of its own connection, so both go together.
+	got := c.c.DoMulti(ctx, call, c.c.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
+	r, err := c.reply(ctx, got[0])
+	if err != nil {
+		return r, err
+	}
+	n, err := c.reply(ctx, got[1])
+	if err == nil && n.Int() < int64(replicas) {
+		err = &Refused{Code: CodeNoReplicas, Text: CodeNoReplicas + " " + strconv.Itoa(int(n.Int())) + " of " + strconv.Itoa(replicas) +
+			" replicas have acknowledged the write in time; it may stay or be lost"}
+	}
+	return r, err
+}
+
+// Do implements Conn.
+func (c *conn) Do(ctx context.Context, command ...string) (Reply, error) {
+	if c.closed.Load() {
+		return Reply{}, ErrClosed
+	}
+	return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command[0]).Args(command[1:]...).Build()))
+}
+
+// Publish implements Conn.
+func (c *conn) Publish(ctx context.Context, channel, data string) (int, error) {
+	r, err := c.Do(ctx, "PUBLISH", channel, data)
+	return int(r.Int()), err
+}
+
+// Close implements Conn.
+func (c *conn) Close() {
+	if !c.closed.Swap(true) {
+		c.c.Close()
+	}
+}
+
+func (c *conn) reply(ctx context.Context, r rueidis.RedisResult) (Reply, error) {
+	m, err := r.ToMessage()
+	if err == nil || rueidis.IsRedisNil(err) {
+		return Reply{m}, nil
+	}
+	if c.closed.Load() {
+		return Reply{}, ErrClosed
+	}
+	return Reply{}, translate(ctx, err)
+}
+
+// translate turns the library's errors into this package's.
+func translate(ctx context.Context, err error) error {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return refused(e.Error())
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if errors.Is(err, rueidis.ErrClosing) {
+		return ErrClosed
+	}
+	return err
+}

@@ -1,0 +1,54 @@
+-- Receives. The arguments: 6 queue, 7 how many at most, 8 for how long they are hidden, 9 nonce, 10 process.
+-- The reply: now, the number of the change, how many changes were lost, when the next hidden message becomes ready if
+-- nothing came, the messages, and their deliveries if any of them was delivered before.
+local q, max, length = line(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+check(q)
+redis.call('SCARD', P .. ':P')
+local moved = due(q)
+local got, counts, again, dropped = {}, {}, false, 0
+local ids, bodies, owners, ends = {}, {}, {}, {}
+local till, owner = now + length, ARGV[9] .. ARGV[10]
+while #got < max do
+  local list = redis.call('LPOP', q.r, max - #got)
+  if not list then break end
+  for _, x in ipairs(list) do
+    local id = x
+    if #x == 16 then
+      x = ready(q, id)
+    else
+      id = string.sub(x, 1, 16)
+      bodies[#bodies + 1] = id
+      bodies[#bodies + 1] = x
+    end
+    if x and not owners[id] then
+      got[#got + 1] = x
+      ids[#ids + 1] = id
+      owners[id] = true
+      ends[#ends + 1] = till
+      ends[#ends + 1] = id
+    else
+      dropped = dropped + 1
+    end
+  end
+  if dropped > 1000 and #got == 0 then break end
+end
+stale(q, -dropped)
+if #got == 0 then
+  if moved + dropped > 0 then changed(1) end
+  return {now, seq, lost, dropped > 1000 and now or first(q)}
+end
+for n, c in ipairs(read('HMGET', q.n, ids)) do
+  counts[n] = 1
+  if c then
+    counts[n], again = c + 1, true
+    redis.call('HSET', q.n, ids[n], c + 1)
+  end
+end
+many('HSET', q.b, bodies)
+local held = {}
+for n, id in ipairs(ids) do held[2 * n - 1], held[2 * n] = id, owner end
+many('HSET', q.o, held)
+many('ZADD', q.v, ends)
+redis.call('SADD', P .. ':P', ARGV[10])
+changed(1)
+return {now, seq, lost, 0, got, again and counts or false}

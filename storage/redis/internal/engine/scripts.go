@@ -1,0 +1,47 @@
+package engine
+
+import (
+	"embed"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage/redis/internal/client"
+)
+
+//go:embed lua/*.lua
+var files embed.FS
+
+// scripts are what the server runs.
+type scripts struct {
+	open, grow, free, claim, find, peek, stats, list, rows, silent, release *client.Script
+}
+
+// newScripts puts the scripts together. A script that only frees memory, or moves what is there, also runs when the
+// server's memory is full.
+func newScripts() scripts {
+	const full = "allow-oom"
+	script := func(name, flags string, parts ...string) *client.Script {
+		var b strings.Builder
+		b.WriteString("#!lua flags=" + flags + "\n")
+		for _, p := range parts {
+			text, err := files.ReadFile("lua/" + p + ".lua")
+			if err != nil {
+				panic(err) // the file is part of the program
+			}
+			b.Write(text)
+		}
+		return client.NewScript(name, b.String())
+	}
+	return scripts{
+		open:    script("open", "", "open"),
+		grow:    script("grow", "", "begin", "line", "unit"),
+		free:    script("free", full, "begin", "line", "unit"),
+		claim:   script("claim", full, "begin", "line", "claim"),
+		find:    script("find", full, "begin", "line", "find"),
+		peek:    script("peek", full, "begin", "line", "peek"),
+		stats:   script("stats", full, "begin", "line", "stats"),
+		list:    script("list", full, "begin", "list"),
+		rows:    script("rows", full, "begin", "rows"),
+		silent:  script("silent", full, "begin", "silent"),
+		release: script("release", full, "begin", "line", "release"),
+	}
+}

@@ -1,0 +1,217 @@
+package redis
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/redis/internal/client"
+)
+
+// The environment's variables that hold what shouldn't stand in a URL. A URL that has a user or a password of its own
+// goes first.
+const (
+	userVariable     = "MILLRACE_REDIS_USER"
+	passwordVariable = "MILLRACE_REDIS_PASSWORD"
+)
+
+// params are what a store URL says.
+type params struct {
+	server  client.Options
+	prefix  string
+	wait    int  // replicas that must have a change
+	durable bool // durable=no is false
+	wake    bool
+}
+
+// place names the store without a secret.
+func (p params) place() string {
+	at := strings.Join(p.server.Addrs, ",")
+	if p.server.Socket != "" {
+		at = p.server.Socket
+	}
+	if p.server.Master != "" {
+		at += "/" + p.server.Master
+	}
+	if p.server.DB != 0 {
+		at += "/" + strconv.Itoa(p.server.DB)
+	}
+	return at + " " + p.prefix
+}
+
+const knownParams = "prefix=NAME, db=NUMBER, wait=REPLICAS, durable=yes|no, ca=FILE, wake=on|off"
+
+const wantURL = "want one like redis://HOST:PORT/?prefix=NAME, redis+unix:///PATH?prefix=NAME or redis+sentinel://HOST:PORT,HOST:PORT/MASTER?prefix=NAME"
+
+var goodPrefix = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$`)
+
+func bad(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrInvalid}, args...)...)
+}
+
+// parse reads a store URL. Its errors show no part of the URL that may hold a secret.
+func parse(text string) (params, error) {
+	p := params{durable: true, wake: true}
+	form, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return params{}, bad("no server; %s", wantURL)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	where := rest
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		where = rest[at+1:]
+		user, err := url.Parse("redis://" + rest[:at+1] + "host")
+		if err != nil {
+			return params{}, bad("user and password can't be read; write %%40 for @, %%3A for : and %%2F for / in them")
+		}
+		p.server.Username = user.User.Username()
+		p.server.Password, _ = user.User.Password()
+	} else {
+		p.server.Username, p.server.Password = os.Getenv(userVariable), os.Getenv(passwordVariable)
+	}
+	if err := p.readServer(form, where); err != nil {
+		return params{}, err
+	}
+	if err := p.readQuery(query); err != nil {
+		return params{}, err
+	}
+	if p.prefix == "" {
+		return params{}, bad("no prefix; %s. The prefix tells this store's keys from those of other programs", wantURL)
+	}
+	return p, nil
+}
+
+// readServer reads what stands between user and query.
+func (p *params) readServer(form, where string) error {
+	hosts, name, _ := strings.Cut(where, "/")
+	switch form {
+	case "redis+unix":
+		if hosts != "" || name == "" {
+			return bad("want the absolute path of a socket, as in redis+unix:///run/redis.sock?prefix=NAME")
+		}
+		p.server.Socket = path.Clean("/" + name)
+		return nil
+	case "redis+sentinel", "rediss+sentinel":
+		if name == "" || strings.Contains(name, "/") {
+			return bad("the name by which sentinels know the master is missing; %s", wantURL)
+		}
+		p.server.Master = name
+	case "redis", "rediss":
+		if name != "" {
+			return bad("%s stands behind the server; want db=NUMBER for a database; %s", driver.Quote(name), wantURL)
+		}
+		if strings.Contains(hosts, ",") {
+			return bad("several servers need sentinels that know the master; %s", wantURL)
+		}
+	default:
+		return bad("unknown form %s; %s", driver.Quote(form), wantURL)
+	}
+	if strings.HasPrefix(form, "rediss") {
+		p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	port := "6379"
+	if p.server.Master != "" {
+		port = "26379"
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		addr, err := address(host, port)
+		if err != nil {
+			return err
+		}
+		p.server.Addrs = append(p.server.Addrs, addr)
+	}
+	return nil
+}
+
+// address adds the port that is usual to a host without one.
+func address(host, port string) (string, error) {
+	if host == "" {
+		return "", bad("a server's name is missing; %s", wantURL)
+	}
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host, nil
+	}
+	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
+	if _, err := url.Parse("redis://" + addr); err != nil || strings.ContainsAny(host, " \t\n@") {
+		return "", bad("a server's name can't be read; %s", wantURL)
+	}
+	return addr, nil
+}
+
+func (p *params) readQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return bad("the parameters can't be read; known are %s", knownParams)
+	}
+	for name, list := range values {
+		if len(list) != 1 {
+			return bad("parameter %s is given twice; known are %s", driver.Quote(name), knownParams)
+		}
+		if err := p.set(name, list[0]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *params) set(name, value string) error {
+	number := func(least, most int) (int, error) {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < least || n > most {
+			return 0, bad("parameter %s: want a number from %d to %d", name, least, most)
+		}
+		return n, nil
+	}
+	var err error
+	switch name + "=" + value {
+	case "durable=yes", "wake=on":
+		return nil
+	case "durable=no":
+		p.durable = false
+		return nil
+	case "wake=off":
+		p.wake = false
+		return nil
+	}
+	switch name {
+	case "prefix":
+		if !goodPrefix.MatchString(value) {
+			return bad("prefix %s: want 1 to 50 letters, digits, '.', '_' and '-', a letter or digit first", driver.Quote(value))
+		}
+		p.prefix = value
+	case "db":
+		p.server.DB, err = number(0, 1<<16)
+	case "wait":
+		p.wait, err = number(1, 100)
+	case "ca":
+		err = p.trust(value)
+	default:
+		return bad("parameter %s, or its value, is unknown; known are %s", driver.Quote(name), knownParams) // a value may be a secret
+	}
+	return err
+}
+
+// trust makes a file's certificates those that may have signed the server's.
+func (p *params) trust(file string) error {
+	if p.server.TLS == nil {
+		return bad("parameter ca is for rediss: URLs, whose connections are encrypted")
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return bad("parameter ca: %v", err)
+	}
+	p.server.TLS.RootCAs = x509.NewCertPool()
+	if !p.server.TLS.RootCAs.AppendCertsFromPEM(text) {
+		return bad("parameter ca: %w", errors.New("the file holds no certificate in PEM form"))
+	}
+	return nil
+}
