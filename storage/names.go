@@ -14,7 +14,16 @@ type (
 	//	MaxReceive   int           // messages that one Receive returns at most
 	//	PollInterval time.Duration // how often an idle consumer should look, if it uses the [Listener] where there is one
 	//	Billed       bool          // each request costs money: better hold more than ask often
+	//	Clock        Clock         // the store's time, where a failover may take back acknowledged writes, else nil
 	Props = driver.Props
+
+	// Fault is what an operator should know about the engine of a store. No text of it holds a secret.
+	//
+	//	Name string // what the fault is about: lower-case letters and hyphens, the same while its numbers change
+	//	Text string // what is wrong, and what follows from it; one line that begins in lower case
+	//	Fix  string // what to do about it; sentences
+	//	Note bool   // it is good to know, and nobody has to do anything
+	Fault = driver.Fault
 	// A Receipt proves the newest delivery of a message. It is opaque. A malformed one is stale.
 	Receipt = driver.Receipt
 	// An ETag names one state of a blob or row. It is opaque, and never used twice for one key. The empty ETag means

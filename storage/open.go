@@ -19,11 +19,16 @@ type Driver struct {
 	// digits, a letter first.
 	Scheme string
 
+	// Forms are further schemes with which the driver's URLs may begin, such as "rediss" beside "redis". They may also
+	// have plus signs. Defaults to none.
+	Forms []string
+
 	// Usage tells the people who run a program which URLs the driver takes, and what each means. It is some sentences,
 	// for the help of the program's flag -store.
 	Usage string
 
-	// Open opens the store that a URL names by its part behind "SCHEME:". Its errors tell no secret that the URL holds.
+	// Open opens the store that a URL names by its part behind "SCHEME:". It gets a URL of another form whole. Its errors
+	// tell no secret that the URL holds.
 	Open func(ctx context.Context, rest string, cfg OpenConfig) (*Store, error)
 }
 
@@ -42,7 +47,10 @@ type OpenConfig struct {
 // itself.
 type Drivers []Driver
 
-var goodScheme = regexp.MustCompile(`^[a-z][a-z0-9]{0,19}$`)
+var (
+	goodScheme = regexp.MustCompile(`^[a-z][a-z0-9]{0,19}$`)
+	goodForm   = regexp.MustCompile(`^[a-z][a-z0-9+]{0,19}$`)
+)
 
 // Check reports all faults of the list: a scheme that is bad or there twice, and a Driver without Open.
 func (d Drivers) Check() error {
@@ -58,6 +66,15 @@ func (d Drivers) Check() error {
 			faults = append(faults, fmt.Errorf("%w: two drivers have the scheme %s; package host adds storage/sqlite by itself", ErrInvalid, x.Scheme))
 		}
 		seen[x.Scheme] = true
+		for _, form := range x.Forms {
+			switch {
+			case !goodForm.MatchString(form):
+				faults = append(faults, fmt.Errorf("%w: a form of the driver of %s: is %s; want 1 to 20 lower-case letters, digits and plus signs, a letter first", ErrInvalid, x.Scheme, Quote(form)))
+			case seen[form]:
+				faults = append(faults, fmt.Errorf("%w: two drivers have the scheme %s", ErrInvalid, form))
+			}
+			seen[form] = true
+		}
 	}
 	return errors.Join(faults...)
 }
@@ -69,7 +86,10 @@ func (d Drivers) Open(ctx context.Context, url string, cfg OpenConfig) (*Store, 
 		return nil, &Error{Op: "open", Resource: "store", Err: err}
 	}
 	scheme, rest, ok := strings.Cut(url, ":")
-	at := slices.IndexFunc(d, func(x Driver) bool { return ok && x.Scheme == scheme })
+	if ok && slices.ContainsFunc(d, func(x Driver) bool { return slices.Contains(x.Forms, scheme) }) {
+		rest = url
+	}
+	at := slices.IndexFunc(d, func(x Driver) bool { return ok && (x.Scheme == scheme || slices.Contains(x.Forms, scheme)) })
 	if at < 0 {
 		return nil, &Error{Op: "open", Resource: "store", Err: d.unknown(url, scheme)}
 	}
@@ -97,8 +117,10 @@ func (d Drivers) unknown(url, scheme string) error {
 	if url != "" && strings.ContainsAny(url[:1], "\"'") {
 		return fmt.Errorf("%w: the URL is in quotes, which are taken for a part of it; want it without them", ErrInvalid)
 	}
-	if scheme == "azure" {
-		return fmt.Errorf("%w: this program has no driver for azure: URLs. Add storage/azure.Driver to its list of drivers, such as host.Program.Drivers", ErrInvalid)
+	for _, known := range []string{"azure", "redis"} {
+		if form, _, _ := strings.Cut(scheme, "+"); form == known || form == known+"s" { // as in rediss+sentinel
+			return fmt.Errorf("%w: this program has no driver for %s: URLs. Add storage/%s.Driver to its list of drivers, such as host.Program.Drivers", ErrInvalid, known, known)
+		}
 	}
 	var known []string
 	for _, x := range d {

@@ -37,12 +37,30 @@ func TestOpenNamesTheSchemeOnly(t *testing.T) {
 	if _, err := drivers.Open(t.Context(), "other:x", storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "bad:…, good:…") {
 		t.Errorf("unknown scheme: got %v, want the known ones named", err)
 	}
-	if _, err := drivers.Open(t.Context(), "azure://acct", storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "Add storage/azure.Driver") {
-		t.Errorf("a driver that the program doesn't link: got %v, want the line that adds it", err)
+	for url, want := range map[string]string{"azure://acct": "azure", "redis://host": "redis", "rediss://host": "redis", "rediss+sentinel://host/m": "redis", "redis+unix:///s": "redis"} {
+		if _, err := drivers.Open(t.Context(), url, storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "Add storage/"+want+".Driver") {
+			t.Errorf("%s, whose driver the program doesn't link: got %v, want the line that adds it", url, err)
+		}
 	}
 	for _, url := range []string{`"good:x"`, `'good:x'`, `"`} { // as some readers of files of variables leave it
 		if _, err := drivers.Open(t.Context(), url, storage.OpenConfig{}); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "the URL is in quotes") {
 			t.Errorf("%s: got %v, want the quotes named", url, err)
+		}
+	}
+}
+
+// A URL of another form is handed over whole, because the form says how the server is reached.
+func TestFormsOfAURL(t *testing.T) {
+	t.Parallel()
+	var got string
+	refused := errors.New("refused")
+	d := storage.Drivers{{Scheme: "kv", Forms: []string{"kvs", "kv+unix"}, Open: func(_ context.Context, rest string, _ storage.OpenConfig) (*storage.Store, error) {
+		got = rest
+		return nil, refused
+	}}}
+	for url, want := range map[string]string{"kv://host": "//host", "kvs://host": "kvs://host", "kv+unix:///s": "kv+unix:///s"} {
+		if _, err := d.Open(t.Context(), url, storage.OpenConfig{}); !errors.Is(err, refused) || got != want {
+			t.Errorf("%s: Open got %q (%v), want %q", url, got, err, want)
 		}
 	}
 }
@@ -54,6 +72,9 @@ func TestDriversAreChecked(t *testing.T) {
 		"a driver's scheme is \"\"":       {{Open: open}},
 		"a driver's scheme is \"My:\"":    {{Scheme: "My:", Open: open}},
 		"the driver of x: has no Open":    {{Scheme: "x"}},
+		"two drivers have the scheme ab":  {{Scheme: "a", Forms: []string{"ab"}, Open: open}, {Scheme: "ab", Open: open}},
+		"two drivers have the scheme a+b": {{Scheme: "a", Forms: []string{"a+b", "a+b"}, Open: open}},
+		"of the driver of a: is \"a-b\"":  {{Scheme: "a", Forms: []string{"a-b"}, Open: open}},
 		"two drivers have the scheme two": {{Scheme: "two", Open: open}, {Scheme: "one", Open: open}, {Scheme: "two", Open: open}},
 	} {
 		if err := d.Check(); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) {

@@ -99,6 +99,23 @@ func (s *Store) Queues(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
+// Inspect returns what is wrong with the engine itself, for an operator's tools. It changes nothing. It returns nothing
+// where the driver has nothing to tell.
+func (s *Store) Inspect(ctx context.Context) ([]Fault, error) {
+	p, inspector := place{kind: "engine"}, s.d.Inspector()
+	if err := p.ready(ctx, nil); err != nil {
+		return nil, fail("inspect", "engine", err)
+	}
+	if inspector == nil {
+		return nil, nil
+	}
+	faults, err := inspector.Inspect(ctx)
+	if err != nil {
+		return nil, fail("inspect", "engine", err)
+	}
+	return faults, nil
+}
+
 // Blobs returns the container of a name.
 func (s *Store) Blobs(container string) *Blobs {
 	b := &Blobs{place: place{kind: "container", name: container, fault: CheckName(container)}, limit: s.props.MaxBlob}

@@ -98,6 +98,7 @@ func (s touched) Committer() driver.Committer { return nil }
 func (s touched) Listener() driver.Listener   { return nil }
 func (s touched) Finder() driver.Finder       { return nil }
 func (s touched) Peeker() driver.Peeker       { return nil }
+func (s touched) Inspector() driver.Inspector { return nil }
 func (s touched) Blobs(container string) driver.Blobs {
 	return touchedBlobs{container: container, keys: s.keys}
 }

@@ -13,7 +13,8 @@
 // An examination looks at what programs have published about themselves and at their workers' reports, at the numbers
 // of all queues and poison queues, and at what the capabilities of the framework keep in the store: pauses, counters,
 // gates, locks, turns, guards, schedules, instances of plans, settings, and reports of spools. If the store is a file,
-// the examination also looks at the file's log, and at the process that writes there.
+// the examination also looks at the file's log, and at the process that writes there. Where the store's driver tells
+// what is wrong with its engine ([storage.Store.Inspect]), the examination tells that, too.
 //
 // A finding is [Wrong] if somebody should do something about the fault. A [Note] is good to know. So a store with notes
 // alone is well.
@@ -49,7 +50,7 @@
 //	collections.go  names that stand for different things
 //	queues.go       consumers, lag and poison; lanes.go has lanes that nobody looks into
 //	held.go         queues that a pause or a level holds
-//	store.go        a store in a file, and processes that don't hear
+//	store.go        the store's engine, a store in a file, and processes that don't hear
 //	coord.go        counters, gates and locks
 //	guards.go       guards of outside services, and limits
 //	turns.go        and so on: a file for each other capability

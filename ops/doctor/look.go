@@ -71,6 +71,7 @@ func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...str
 			}
 			return q.findings(ctx, desk, lag)
 		}},
+		section{[]string{"engine"}, engineFindings},
 		section{[]string{"writers"}, writerFindings},
 		section{[]string{"listeners"}, listenerFindings},
 		section{[]string{"lanes"}, laneFindings},

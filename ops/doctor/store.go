@@ -36,6 +36,20 @@ func writerFindings(ctx context.Context, desk *act.Desk) ([]Finding, error) {
 		Fix: "If that process stands still, let it go on (kill -CONT PID) or end it. What it has not committed is undone then, and messages in its hands are delivered again."}}, nil
 }
 
+// engineFindings are what the driver of the store tells of its engine.
+func engineFindings(ctx context.Context, desk *act.Desk) ([]Finding, error) {
+	faults, err := desk.Store.Inspect(ctx)
+	var all []Finding
+	for _, f := range faults {
+		severity := Wrong
+		if f.Note {
+			severity = Note
+		}
+		all = append(all, Finding{Severity: severity, Check: "engine", About: f.Name, Text: f.Text, Fix: f.Fix})
+	}
+	return all, err
+}
+
 // listenerFindings tell of processes that are to be rung and never answer. Their work is picked up late, and signals
 // don't reach them, though nothing else shows that.
 func listenerFindings(ctx context.Context, d *act.Desk) ([]Finding, error) {

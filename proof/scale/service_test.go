@@ -173,6 +173,7 @@ func (c *store) Listener() driver.Listener   { return nil }
 func (c *store) Finder() driver.Finder       { return nil }
 func (c *store) Lister() driver.Lister       { return nil }
 func (c *store) Peeker() driver.Peeker       { return nil }
+func (c *store) Inspector() driver.Inspector { return nil }
 
 // Requests implements driver.Store.
 func (c *store) Requests() []driver.Requests { return c.tally.Requests() }

@@ -168,6 +168,7 @@ func (s *store) Listener() driver.Listener   { return nil }
 func (s *store) Finder() driver.Finder       { return nil }
 func (s *store) Lister() driver.Lister       { return s }
 func (s *store) Peeker() driver.Peeker       { return s }
+func (s *store) Inspector() driver.Inspector { return nil }
 
 func (s *store) Props() driver.Props {
 	return driver.Props{

@@ -32,6 +32,9 @@ type Store interface {
 	// Peeker shows what waits in a queue. It is nil where the engine can't.
 	Peeker() Peeker
 
+	// Inspector tells what is wrong with the engine itself. It is nil where the engine can't, or has nothing to tell.
+	Inspector() Inspector
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests
@@ -51,7 +54,13 @@ type Props struct {
 	MaxReceive   int           // messages that one Receive returns at most
 	PollInterval time.Duration // how often an idle consumer should look, if it uses the [Listener] where there is one
 	Billed       bool          // each request costs money: better hold more than ask often
+	Clock        Clock         // the store's time, where a failover may take acknowledged writes back; nil where nothing does
 }
+
+// A Clock tells a store's time as far as this process knows it, without a request. The time doesn't go back for what
+// follows one another, even if the store has lost writes in between. So a number that is made of the time isn't given
+// twice.
+type Clock interface{ Now() time.Time }
 
 // A Receipt proves the newest delivery of a message. It is opaque. A receipt that is malformed, or of another queue,
 // is stale.

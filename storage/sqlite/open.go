@@ -184,6 +184,7 @@ func (s *store) Listener() driver.Listener           { return listener{s} }
 func (s *store) Finder() driver.Finder               { return s }
 func (s *store) Lister() driver.Lister               { return s }
 func (s *store) Peeker() driver.Peeker               { return s }
+func (s *store) Inspector() driver.Inspector         { return nil }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }

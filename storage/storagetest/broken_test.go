@@ -46,6 +46,7 @@ var broken = []struct{ bug, test string }{
 	{"delete tells of no dead receipt", "receipts/a deleted message is out of reach"},
 	{"extend keeps the receipt", "receipts/extend gives a new receipt"},
 	{"extend keeps the old receipt alive", "receipts/extend gives a new receipt"},
+	{"extend does not extend", "receipts/a late extension hides what waits behind others"},
 	{"extend erases the body", "receipts/extend gives a new receipt"},
 	{"extend does not extend", "receipts/extend hides for longer"},
 	{"extend only lengthens", "receipts/extend can shorten"},

@@ -17,11 +17,11 @@ import (
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "peek", "stats", "get blob",
 	// "put blob", "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows",
-	// "delete rows", "commit", "subscribe" and "publish".
+	// "delete rows", "commit", "subscribe", "publish" and "inspect".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
-	// "partition TABLE/PARTITION", "topic NAME", "queues", or for a commit the blob that it writes, else "work".
+	// "partition TABLE/PARTITION", "topic NAME", "queues", "engine", or for a commit the blob that it writes, else "work".
 	Resource string
 
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
@@ -168,6 +168,22 @@ func (x *intercepted) Peeker() driver.Peeker {
 		return interceptedPeeker{x, p}
 	}
 	return nil
+}
+
+func (x *intercepted) Inspector() driver.Inspector {
+	if i := x.Store.Inspector(); i != nil {
+		return interceptedInspector{x, i}
+	}
+	return nil
+}
+
+type interceptedInspector struct {
+	x *intercepted
+	i driver.Inspector
+}
+
+func (i interceptedInspector) Inspect(ctx context.Context) ([]storage.Fault, error) {
+	return around(i.x, ctx, Op{Name: "inspect", Resource: "engine"}, func() ([]storage.Fault, error) { return i.i.Inspect(ctx) })
 }
 
 type interceptedPeeker struct {

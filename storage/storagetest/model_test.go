@@ -109,6 +109,7 @@ func (m *model) Listener() driver.Listener      { return m }
 func (m *model) Finder() driver.Finder          { return m }
 func (m *model) Lister() driver.Lister          { return m }
 func (m *model) Peeker() driver.Peeker          { return m }
+func (m *model) Inspector() driver.Inspector    { return nil }
 func (m *model) Requests() []driver.Requests    { return nil }
 
 func (m *model) Close() error {

@@ -12,6 +12,7 @@ func receiptTests() []test {
 	return []test{
 		{"a delivery kills the receipt before it", deliveryKills},
 		{"an ended visibility alone kills nothing", endedStillWorks},
+		{"a late extension hides what waits behind others", extendBehind},
 		{"extend gives a new receipt", extendNewReceipt},
 		{"extend hides for longer", extendLonger},
 		{"extend can shorten", extendShorter},
@@ -68,6 +69,28 @@ func endedStillWorks(t *check) {
 	c.gone()
 	t.ok(a.Delete(t.ctx, []storage.Receipt{r}))
 	a.gone()
+}
+
+// extendBehind has two visibilities end, and one of the messages delivered again. By then a store may have made the
+// other one ready, too.
+func extendBehind(t *check) {
+	q := t.queue()
+	q.send("a", "b")
+	held := map[string]storage.Receipt{}
+	for _, d := range q.take(2, t.short()) {
+		held[string(d.Body)] = d.Receipt
+	}
+	t.past(time.Now(), t.short())
+	again := q.one(hold)
+	delete(held, string(again.Body))
+	for body, late := range held {
+		r, err := q.Extend(t.ctx, late, hold)
+		t.ok(err)
+		q.none()
+		q.remove(storage.Delivery{Body: []byte(body), Receipt: r})
+	}
+	q.remove(again)
+	q.gone()
 }
 
 func extendNewReceipt(t *check) {

@@ -138,6 +138,7 @@ func groups() []struct {
 		{"listen", listenTests()},
 		{"publish", publishTests()},
 		{"claim", claimTests()},
+		{"inspect", inspectTests()},
 		{"find", findTests()},
 		{"peek", peekTests()},
 		{"close", closeTests()},
