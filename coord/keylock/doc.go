@@ -31,7 +31,8 @@
 //  6. Rows of keys that are quiet for 30 days are deleted, under their ETags; halts stay, and so do turns that somebody
 //     holds, whatever the clocks say. Where others wait for a message, the 30 days begin when it comes again. A new
 //     row's first fence is the number of milliseconds since 1970. So fences go on growing, unless a clock is a month
-//     behind, or a key has more than 1,000 turns a second.
+//     behind, or a key has more than 1,000 turns a second. On a store that may lose writes in a failover, a fence is at
+//     least the store's time in microseconds.
 //  7. A row has at most 16 KB, whatever messages say. Most have some hundred bytes.
 //  8. Others go past what should come first only after [Wait.Count] says so. It counts the rounds of one message that
 //     waits: from when this process refuses it to when the store delivers it again. A queue hands out messages roughly

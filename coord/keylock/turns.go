@@ -41,6 +41,7 @@ type Config struct {
 
 // Turns are the turns of a group, one for each key. Its methods may be called concurrently.
 type Turns struct {
+	store *storage.Store
 	table *storage.Table
 	group string
 	cfg   Config
@@ -63,7 +64,7 @@ func New(store *storage.Store, group string, cfg Config) (*Turns, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Turns{table: store.Table(tableName), group: group, cfg: cfg, seen: newMemory(sights), sweep: newSweeper()}, nil
+	return &Turns{store: store, table: store.Table(tableName), group: group, cfg: cfg, seen: newMemory(sights), sweep: newSweeper()}, nil
 }
 
 // checkTTL refuses what Config.TTL can't be. Zero is the default.
@@ -165,9 +166,9 @@ func (ts *Turns) try(ctx context.Context, key, id string, s *sight, read bool, b
 		}
 		return nil, fmt.Errorf("%w: %s", ErrHeld, storage.Quote(s.Doc.Holder))
 	}
-	next := document{ID: id, Holder: ts.cfg.Holder, Fence: s.Doc.Fence + 1, TTL: ts.cfg.TTL.Milliseconds(), State: s.Doc.State}
+	next := document{ID: id, Holder: ts.cfg.Holder, Fence: agree.NextFence(ts.store, s.Doc.Fence), TTL: ts.cfg.TTL.Milliseconds(), State: s.Doc.State}
 	if s.ETag == "" || s.Fault != nil {
-		next.Fence = max(1, time.Now().UnixMilli())
+		next.Fence = agree.NextFence(ts.store, max(0, time.Now().UnixMilli()-1))
 	}
 	if begin != nil {
 		if err := begin(&next.State, &s.wait); err != nil {

@@ -125,7 +125,7 @@ func (c *candidate) nextFence() int64 {
 	if c.seen.Doc.ID == c.id && !c.seen.Doc.broken() {
 		return c.seen.Doc.Fence
 	}
-	return c.seen.Doc.Fence + 1
+	return agree.NextFence(c.store, c.seen.Doc.Fence)
 }
 
 // waitBeforeTakeover is how long the lease must be left to its holder, or to the one it was handed over to. The blob

@@ -60,6 +60,10 @@
 // n+1 carry one ID, and nobody has worked under n+1 before its acquisition returns. A number may be
 // skipped: a process wrote its acquisition, got no answer, and was taken over. That process has done no work.
 //
+// Some stores lose acknowledged writes in a failover. There n+1 may be the number of a holder whose acquisition is
+// lost, and that doesn't know it yet. So on a store that has a clock (storage.Props) the fence is the larger one of n+1
+// and the store's time in microseconds.
+//
 // # Fenced documents
 //
 // Each look at a lease's context compares the monotonic clock with the end of the proof, so a process that was stopped

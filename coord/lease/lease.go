@@ -49,7 +49,7 @@ func hold(ctx context.Context, b leaseBlob, cfg Config, doc document, etag stora
 // the end some milliseconds later.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Fence numbers the holders of a name: each has the number of the one before it, plus 1. It is the fencing token; see
+// Fence numbers the holders of a name: each has a larger number than the one before it. It is the fencing token; see
 // [Lease.Blobs].
 func (l *Lease) Fence() int64 { return l.fence }
 

@@ -31,7 +31,8 @@
 //
 //	document.go  a document, its guarded writes, and what is damaged
 //	memory.go    for how long a process has seen a document unchanged
-//	hold.go      until when a holder may act (ProvedUntil), and from when another process may take over (DeadFrom)
+//	hold.go      until when a holder may act (ProvedUntil), from when another process may take over (DeadFrom), and
+//	             the number of the next holder (NextFence)
 //	present.go   who lives
 //	change.go    an operator's change, once
 //	loop.go      when a step is called

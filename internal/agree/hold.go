@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/internal/right"
 	"github.com/millrace-go/millrace/internal/storecall"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // ProvedUntil returns until when a write proves what its process holds. The write began at start, and the store has
@@ -15,6 +16,16 @@ func ProvedUntil(start time.Time, ttl time.Duration) time.Time { return start.Ad
 
 // DeadFrom returns from when a holder counts as dead whose document or row a process has seen unchanged since a time.
 func DeadFrom(since time.Time, ttl time.Duration) time.Time { return since.Add(ttl * 7 / 6) }
+
+// NextFence returns the number of the holder that follows the one with number last (0: there was none). It is the last
+// number plus 1. Where a failover may take acknowledged writes back, it is at least the store's time in microseconds:
+// the lost holder may still act, so its successor on the other server must not get its number.
+func NextFence(store *storage.Store, last int64) int64 {
+	if clock := store.Props().Clock; clock != nil {
+		return max(last+1, clock.Now().UnixMicro())
+	}
+	return last + 1
+}
 
 // A Hold is what one process has at a time, because its ID stands in a document or a row: a lease, a key's turn, the
 // note of a run. A Hold is the context of the work that needs it. A Hold renews itself by a write each third of its
