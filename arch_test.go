@@ -57,14 +57,15 @@ func house() []floor {
 		{pkg: "coord/limit", may: []string{"coord/limit/internal/bucket", "coord/limit/internal/row", "storage", "internal/storecall", "internal/contain"}, why: "it divides by a row and a bucket, and is what a user sees of both", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/keylock", may: []string{"storage", "internal/agree", "internal/storecall", "internal/lru", "internal/right"}, why: "it stands on guarded writes of rows, which every store has, and doesn't know who takes turns", tests: []string{"internal/agreetest"}},
 		{pkg: "coord/members", may: []string{"internal/agree", "storage", "internal/storecall"}, why: "it stands on rows, which every store has", tests: []string{"internal/agreetest"}},
-		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/pubsub"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite"}},
+		{pkg: "storage/doorbell", may: []string{"storage", "storage/driver", "storage/internal/pubsub"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite", "storage/inbox"}},
 		{pkg: "storage/lanes", may: []string{"internal/storecall", "storage", "storage/driver"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite", "storage/azure", "storage/azure/azuretest", "channel", "handlers", "poison", "worker", "internal/worldtest"}},
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock", "internal/beside"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
 		{pkg: "storage/redis/internal/client", vendor: true, why: "it talks to a server and doesn't know about what: a change of the library changes this package alone"},
 		{pkg: "storage/redis/internal/engine", may: []string{"storage/driver", "storage/redis/internal/client"}, why: "it runs scripts on a server: of the ports it needs the kinds of errors alone"},
-		{pkg: "storage/redis", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/redis/internal/client", "storage/redis/internal/engine"}, why: "a driver knows the interfaces and its engine; the parts below it don't know it", tests: []string{"storage/redis/redistest"}},
+		{pkg: "storage/redis/virtualtest", may: []string{"storage", "storage/redis", "storage/redis/internal/client"}, why: "it stands between a store and its server, and knows nothing of what is tested", tests: []string{"storage/redis/redistest"}},
+		{pkg: "storage/redis", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/redis/internal/client", "storage/redis/internal/engine"}, why: "a driver knows the interfaces and its engine; the parts below it don't know it", tests: []string{"coord/lease"}},
 		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
 		{pkg: "ops/audit", may: []string{"storage"}, vendor: true, why: "it notes what somebody does, whatever that is; whoever acts calls it", tests: []string{"storage/storagetest", "internal/worldtest"}},
 		{pkg: "ops/cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
@@ -127,7 +128,7 @@ func house() []floor {
 		{pkg: "internal/browsertest", vendor: true, why: "it drives a browser and doesn't know which pages: the standard library and the browser's protocol are enough"},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
 		{pkg: "proof/model", why: "it holds the protocol, not the code; the test runs spin"},
-		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs"},
+		{pkg: "deploy", why: "it holds examples; the test reads them and runs the programs", tests: []string{"internal/boottest"}},
 		{pkg: "host/...", may: []string{"..."}, vendor: true, why: "it opens any store and runs everything together, so it knows the framework and the drivers"},
 		{pkg: "examples/...", may: append([]string{"host", "ops/alert", "storage/sqlite", "storage/azure"}, framework...), why: "a stranger writes such a program: it knows what users see", tests: []string{"millracetest"}},
 		{pkg: "cmd/...", may: []string{"..."}, vendor: true, why: "programs wire everything together"},
@@ -137,7 +138,7 @@ func house() []floor {
 // testsMay is what tests may import beyond their package's own table: working stores, a store that fails on command,
 // and the law tests for projections.
 func testsMay() []string {
-	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/redis/redistest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
+	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/redis", "storage/redis/redistest", "storage/redis/virtualtest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
 }
 
 // owned are other modules that only one place may import, so that they can be replaced there.
@@ -173,7 +174,8 @@ func TestHostLinksSQLiteAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, pkg := range strings.Fields(string(out)) {
-		if strings.HasPrefix(pkg, module+"/storage/azure") || strings.HasPrefix(pkg, "github.com/Azure/") {
+		if strings.HasPrefix(pkg, module+"/storage/azure") || strings.HasPrefix(pkg, "github.com/Azure/") ||
+			strings.HasPrefix(pkg, module+"/storage/redis") || strings.HasPrefix(pkg, "github.com/redis/") {
 			t.Errorf("host links %s", pkg)
 		}
 	}

@@ -24,7 +24,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 	b.s.count("get", "blob", b.name)
 	name := b.s.e.Key(":D:" + b.name + "\x00" + key)
 	if ifNoneMatch != "" { // a body may be large
-		head, err := b.s.e.Do1(ctx, "GETRANGE", name, "0", "15")
+		head, err := b.s.e.Read(ctx, "GETRANGE", name, "0", "15")
 		if err != nil {
 			return driver.Blob{}, err
 		}
@@ -32,7 +32,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 			return driver.Blob{}, driver.ErrNotModified
 		}
 	}
-	r, err := b.s.e.Do1(ctx, "GET", name)
+	r, err := b.s.e.Read(ctx, "GET", name)
 	if err != nil {
 		return driver.Blob{}, err
 	}

@@ -11,11 +11,14 @@
 //	wait=REPLICAS    a change is acknowledged once so many replicas have it.
 //	durable=yes|no   yes (the default): a server without an append-only file is refused.
 //	ca=FILE          certificates, in PEM form, of those who sign the server's.
+//	bell=yes|no      yes: the store rings and publishes, and keeps nothing. So its server may be a cache, without an
+//	                 append-only file, and with any maxmemory-policy; see doorbell.Through. Defaults to no.
 //	wake=on|off      off: the store doesn't hear what others send, nor whether they live, and its time is this
 //	                 process's. It is for virtual time in tests.
 //
-// User and password may also stand in the environment, as MILLRACE_REDIS_USER and MILLRACE_REDIS_PASSWORD. The server
-// is Redis 7.0 or newer, with maxmemory-policy noeviction. docs/redis.md says what each setting of the server promises,
+// User and password may also stand in the environment, as MILLRACE_REDIS_USER and MILLRACE_REDIS_PASSWORD.
+// MILLRACE_REDIS_PASSWORD_FILE names a file that holds the password. The server is Redis 7.0 or newer, with
+// maxmemory-policy noeviction. docs/redis.md says what each setting of the server promises,
 // and what a failover does.
 //
 // # How it works
@@ -54,10 +57,11 @@
 //
 //	open.go     the store
 //	params.go   the URL
-//	watch.go    what the server must be set to
+//	watch.go    what the server must be set to; inspect.go what is wrong with it
 //	queue.go    queues; commit.go units of work; find.go what operators look for
 //	blobs.go    documents; table.go rows
 //	ear.go      the connection for rings and publications; listen.go and publish.go what uses it
 //	dead.go     the claims of dead processes
+//	list.go     simple lists; taken.go what consumers hold of them
 //	errors.go   what to do about a connection that can't be opened
 package redis

@@ -35,18 +35,21 @@ type ear struct {
 	cancel context.CancelFunc
 	over   sync.WaitGroup
 
-	wants    sync.Mutex     // held while a subscription ends, which may wait for the connection
-	conn     client.Ear     // nil while it is lost
-	channels map[string]int // how many want each
+	// turn is held while the server is told of channels, so that a subscription and the end of an earlier one to the
+	// same channel arrive in order. It has capacity 1.
+	turn chan struct{}
 
-	mu      sync.Mutex               // never held while something waits
-	asked   map[pubsub.ID]chan<- int // publications that wait for an answer
-	ringing map[string]struct{}      // topics to ring
-	rung    chan struct{}            // capacity 1: ringing isn't empty
+	// mu is never held during a call, because whoever brings the answer needs mu for the messages before it.
+	mu       sync.Mutex
+	conn     client.Ear               // nil while it is lost
+	channels map[string]int           // how many want each
+	asked    map[pubsub.ID]chan<- int // publications that wait for an answer
+	ringing  map[string]struct{}      // topics to ring
+	rung     chan struct{}            // capacity 1: ringing isn't empty
 }
 
 func newEar(s *store, log *slog.Logger) *ear {
-	e := &ear{s: s, log: log, desk: &pubsub.Desk{Receivers: s.receivers}, channels: map[string]int{}, asked: map[pubsub.ID]chan<- int{}, ringing: map[string]struct{}{}, rung: make(chan struct{}, 1)}
+	e := &ear{s: s, log: log, desk: &pubsub.Desk{Receivers: s.receivers}, channels: map[string]int{}, asked: map[pubsub.ID]chan<- int{}, ringing: map[string]struct{}{}, rung: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.channels[s.e.Key(processChannel+s.e.Process())] = 1
 	return e
@@ -56,7 +59,7 @@ func newEar(s *store, log *slog.Logger) *ear {
 func (e *ear) begin(ctx context.Context) error {
 	conn, err := e.open(ctx)
 	if err != nil {
-		return explainDial(err)
+		return explainDial(ctx, err)
 	}
 	e.over.Go(func() { e.keep(conn) })
 	e.over.Go(e.ring)
@@ -74,19 +77,33 @@ func (e *ear) open(ctx context.Context) (client.Ear, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.wants.Lock()
-	e.conn = conn
-	all := slices.Sorted(maps.Keys(e.channels))
-	e.wants.Unlock()
-	if err := conn.Subscribe(ctx, all...); err != nil {
+	if err = e.take(ctx); err == nil {
+		e.mu.Lock()
+		e.conn = conn
+		all := slices.Sorted(maps.Keys(e.channels))
+		e.mu.Unlock()
+		err = conn.Subscribe(ctx, all...)
+		<-e.turn
+	}
+	if err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
+// take takes the turn. The caller gives it back.
+func (e *ear) take(ctx context.Context) error {
+	select {
+	case e.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 const (
-	firstPause, longestPause = 20 * time.Millisecond, 2 * time.Second
+	firstPause, longestPause = 20 * time.Millisecond, 500 * time.Millisecond // well below deadPause
 
 	// openLimit is how long the opening of a connection may take.
 	openLimit = 10 * time.Second
@@ -101,9 +118,9 @@ func (e *ear) keep(conn client.Ear) {
 			conn.Close()
 			return
 		}
-		e.wants.Lock()
+		e.mu.Lock()
 		e.conn = nil
-		e.wants.Unlock()
+		e.mu.Unlock()
 		e.s.receivers.Lose()
 		e.log.Warn("redis: the connection for rings is lost; consumers look every "+pollRings.String()+" until it is back", "store", e.s.cfg.place())
 		lost := time.Now()
@@ -135,33 +152,46 @@ func (e *ear) reopen() client.Ear {
 // want subscribes to a channel, and returns when the server has confirmed that. The channel is unsubscribed once
 // nobody wants it.
 func (e *ear) want(ctx context.Context, channel string) error {
-	e.wants.Lock()
+	e.mu.Lock()
 	e.channels[channel]++
+	e.mu.Unlock()
+	if err := e.take(ctx); err != nil {
+		return err
+	}
+	defer func() { <-e.turn }()
+	e.mu.Lock()
 	conn := e.conn
-	e.wants.Unlock()
+	e.mu.Unlock()
 	if conn == nil {
 		return errAway
 	}
 	return conn.Subscribe(ctx, channel)
 }
 
+// leave ends what want has begun. It doesn't wait for the server.
 func (e *ear) leave(channel string) {
-	e.wants.Lock()
-	defer e.wants.Unlock()
-	e.channels[channel]--
-	if e.channels[channel] > 0 {
-		return
-	}
-	delete(e.channels, channel)
-	if e.conn != nil {
-		e.conn.Unsubscribe(channel) // before anybody wants the channel again
-	}
+	go func() {
+		if e.take(e.ctx) != nil {
+			return // the connection ends
+		}
+		defer func() { <-e.turn }()
+		e.mu.Lock()
+		e.channels[channel]--
+		gone, conn := e.channels[channel] == 0, e.conn
+		if gone {
+			delete(e.channels, channel)
+		}
+		e.mu.Unlock()
+		if gone && conn != nil {
+			conn.Unsubscribe(channel)
+		}
+	}()
 }
 
 // away reports that the connection is lost.
 func (e *ear) away() bool {
-	e.wants.Lock()
-	defer e.wants.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.conn == nil
 }
 
@@ -197,22 +227,32 @@ func (e *ear) ringSoon(topic string) {
 	}
 }
 
-// ring publishes rings. While one is on its way others are folded.
+// ring publishes rings. While some are on their way others are folded. The last ones are published after close.
 func (e *ear) ring() {
 	for {
 		select {
 		case <-e.rung:
+			e.ringNow()
 		case <-e.ctx.Done():
+			e.ringNow()
 			return
 		}
-		e.mu.Lock()
-		topics := slices.Sorted(maps.Keys(e.ringing))
-		clear(e.ringing)
-		e.mu.Unlock()
-		for _, topic := range topics {
-			if _, err := e.s.conn.Publish(e.ctx, e.s.e.Key(ringChannel+topic), ""); err != nil {
-				e.s.rings.At(topic, time.Time{}) // here at least
-			}
+	}
+}
+
+// ringLimit is how long one round of rings may take, and so how long close waits for the last one.
+const ringLimit = time.Second
+
+func (e *ear) ringNow() {
+	e.mu.Lock()
+	topics := slices.Sorted(maps.Keys(e.ringing))
+	clear(e.ringing)
+	e.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), ringLimit)
+	defer cancel()
+	for _, topic := range topics {
+		if _, err := e.s.conn.Publish(ctx, e.s.e.Key(ringChannel+topic), ""); err != nil {
+			e.s.rings.At(topic, time.Time{}) // here at least
 		}
 	}
 }

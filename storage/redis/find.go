@@ -69,7 +69,7 @@ func (s *store) Peek(ctx context.Context, queue string) iter.Seq2[driver.Peeked,
 func (s *store) Queues(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		s.count("list", "queue", "")
-		r, err := s.e.Do1(ctx, "SMEMBERS", s.e.Key(":Q"))
+		r, err := s.e.Read(ctx, "SMEMBERS", s.e.Key(":Q"))
 		if err != nil {
 			yield("", err)
 			return

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,15 +41,21 @@ type store struct {
 	ear       *ear // nil with wake=off
 	watch     *watch
 	tally     driver.Tally
+	lists     lists
 	closeOne  sync.Once
 }
 
-// Driver opens the stores that URLs with "redis:" name; see [Open]. With Existing it refuses a store that nobody has
-// made.
+// Driver opens the stores that URLs with "redis:", or one of its other forms, name; see [Open]. With Existing it
+// refuses a store that nobody has made, and opens one on a server that was set badly, which takes no writes then.
 var Driver = storage.Driver{
 	Scheme: "redis",
-	Usage:  "redis://HOST:PORT/?prefix=NAME is a store on a Redis server of 7.0 or newer; docs/redis.md has the other forms.",
+	Forms:  []string{"rediss", "redis+unix", "redis+sentinel", "rediss+sentinel"},
+	Usage: "redis://HOST:PORT/?prefix=NAME is a store on a Redis server of 7.0 or newer; rediss: is the same over TLS.\n" +
+		"docs/redis.md has the other forms. User and password may stand in " + userVariable + "\nand " + passwordVariable + " instead, or the password in the file that " + passwordFile + "\nnames.",
 	Open: func(ctx context.Context, rest string, cfg storage.OpenConfig) (*storage.Store, error) {
+		if strings.HasPrefix(rest, "redis") { // the whole URL
+			return openURL(ctx, rest, cfg)
+		}
 		return openURL(ctx, "redis:"+rest, cfg)
 	},
 }
@@ -82,7 +89,7 @@ func open(ctx context.Context, p params, cfg storage.OpenConfig) (*store, error)
 	}
 	conn, err := client.Dial(ctx, p.server)
 	if err != nil {
-		return nil, explainDial(err)
+		return nil, explainDial(ctx, err)
 	}
 	s, err := newStore(ctx, conn, p, cfg)
 	if err != nil {
@@ -94,13 +101,18 @@ func open(ctx context.Context, p params, cfg storage.OpenConfig) (*store, error)
 
 func newStore(ctx context.Context, conn client.Conn, p params, cfg storage.OpenConfig) (*store, error) {
 	w := &watch{conn: conn, p: p, log: cfg.Logger}
-	if err := w.check(ctx); err != nil {
-		return nil, err
+	unsafe, err := w.check(ctx)
+	if !cfg.Existing { // a command on the store of other programs may look at it, and then take nothing
+		err = cmp.Or(err, unsafe)
 	}
-	e, err := engine.Open(ctx, conn, engine.Config{Prefix: p.prefix, Replicas: p.wait, Virtual: !p.wake, Existing: cfg.Existing, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
+	e, err := openEngine(ctx, conn, p, cfg)
+	if err != nil {
+		return nil, err
+	}
+	w.tell(unsafe, e.Refuse)
 	s := &store{e: e, conn: conn, cfg: p, rings: rings.New(), receivers: &pubsub.Receivers{Logger: cfg.Logger}, watch: w}
 	if p.wake {
 		s.ear = newEar(s, cfg.Logger)
@@ -108,13 +120,24 @@ func newStore(ctx context.Context, conn client.Conn, p params, cfg storage.OpenC
 			s.ear.close()
 			return nil, err
 		}
+	}
+	if p.wake && !p.bell {
 		w.begin(e.Refuse)
 		s.ear.over.Go(func() { s.releaseDeadClaims(s.ear.ctx, cfg.Logger) })
 	}
 	return s, nil
 }
 
-// Queue, Blobs, Table, Committer, Listener, Finder, Lister and Peeker implement driver.Store.
+// openEngine opens what the server keeps, or for a bell, which keeps nothing, an engine that refuses all calls.
+func openEngine(ctx context.Context, conn client.Conn, p params, cfg storage.OpenConfig) (*engine.Engine, error) {
+	c := engine.Config{Prefix: p.prefix, Replicas: p.wait, Virtual: !p.wake, Existing: cfg.Existing, Logger: cfg.Logger}
+	if p.bell {
+		return engine.Bell(conn, c), nil
+	}
+	return engine.Open(ctx, conn, c)
+}
+
+// Queue, Blobs, Table, Committer, Listener, Finder, Lister, Peeker and Inspector implement driver.Store.
 func (s *store) Queue(name string) driver.Queue      { return &queue{s: s, name: name} }
 func (s *store) Blobs(container string) driver.Blobs { return &blobs{s: s, name: container} }
 func (s *store) Table(name string) driver.Table      { return &table{s: s, name: name} }
@@ -123,6 +146,7 @@ func (s *store) Listener() driver.Listener           { return listener{s} }
 func (s *store) Finder() driver.Finder               { return s }
 func (s *store) Lister() driver.Lister               { return s }
 func (s *store) Peeker() driver.Peeker               { return s }
+func (s *store) Inspector() driver.Inspector         { return inspector{s} }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
@@ -130,6 +154,11 @@ func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
 func (s *store) count(op, kind, target string) {
 	s.tally.Add(driver.Request{Op: op, Kind: kind, Target: target}, false)
 }
+
+// clock implements driver.Clock.
+type clock struct{ s *store }
+
+func (c clock) Now() time.Time { return engine.Time(c.s.e.Now()) }
 
 // Props implements driver.Store.
 func (s *store) Props() driver.Props {
@@ -145,6 +174,7 @@ func (s *store) Props() driver.Props {
 		MaxRow:       maxRow,
 		MaxReceive:   maxReceive,
 		PollInterval: poll,
+		Clock:        clock{s},
 	}
 }
 
@@ -155,6 +185,8 @@ func (s *store) Close() error {
 		s.receivers.Close()
 		if s.ear != nil {
 			s.ear.close()
+		}
+		if s.ear != nil && !s.cfg.bell {
 			s.watch.end()
 		}
 		s.e.Close()

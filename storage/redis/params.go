@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/redis/internal/client"
@@ -22,6 +23,7 @@ import (
 const (
 	userVariable     = "MILLRACE_REDIS_USER"
 	passwordVariable = "MILLRACE_REDIS_PASSWORD"
+	passwordFile     = "MILLRACE_REDIS_PASSWORD_FILE" // names a file that holds the password, as secrets are mounted
 )
 
 // params are what a store URL says.
@@ -31,6 +33,7 @@ type params struct {
 	wait    int  // replicas that must have a change
 	durable bool // durable=no is false
 	wake    bool
+	bell    bool // rings and publications alone
 }
 
 // place names the store without a secret.
@@ -48,7 +51,7 @@ func (p params) place() string {
 	return at + " " + p.prefix
 }
 
-const knownParams = "prefix=NAME, db=NUMBER, wait=REPLICAS, durable=yes|no, ca=FILE, wake=on|off"
+const knownParams = "prefix=NAME, db=NUMBER, wait=REPLICAS, durable=yes|no, ca=FILE, bell=yes|no, wake=on|off"
 
 const wantURL = "want one like redis://HOST:PORT/?prefix=NAME, redis+unix:///PATH?prefix=NAME or redis+sentinel://HOST:PORT,HOST:PORT/MASTER?prefix=NAME"
 
@@ -66,17 +69,20 @@ func parse(text string) (params, error) {
 		return params{}, bad("no server; %s", wantURL)
 	}
 	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") {
+		return params{}, bad("user and password can't be read; write %%3F for ? in them, and %%40 for @ everywhere behind the server")
+	}
 	where := rest
 	if at := strings.LastIndex(rest, "@"); at >= 0 {
 		where = rest[at+1:]
 		user, err := url.Parse("redis://" + rest[:at+1] + "host")
-		if err != nil {
-			return params{}, bad("user and password can't be read; write %%40 for @, %%3A for : and %%2F for / in them")
+		if err != nil || user.User == nil {
+			return params{}, bad("user and password can't be read; write %%40 for @, %%3A for :, %%2F for / and %%23 for # in them")
 		}
 		p.server.Username = user.User.Username()
 		p.server.Password, _ = user.User.Password()
-	} else {
-		p.server.Username, p.server.Password = os.Getenv(userVariable), os.Getenv(passwordVariable)
+	} else if err := p.readEnvironment(); err != nil {
+		return params{}, err
 	}
 	if err := p.readServer(form, where); err != nil {
 		return params{}, err
@@ -84,10 +90,33 @@ func parse(text string) (params, error) {
 	if err := p.readQuery(query); err != nil {
 		return params{}, err
 	}
+	if p.bell && !p.wake {
+		return params{}, bad("bell=yes with wake=off is a bell that nobody hears")
+	}
 	if p.prefix == "" {
 		return params{}, bad("no prefix; %s. The prefix tells this store's keys from those of other programs", wantURL)
 	}
 	return p, nil
+}
+
+// readEnvironment takes user and password from the environment.
+func (p *params) readEnvironment() error {
+	p.server.Username, p.server.Password = os.Getenv(userVariable), os.Getenv(passwordVariable)
+	file := os.Getenv(passwordFile)
+	if file == "" {
+		return nil
+	}
+	if p.server.Password != "" {
+		return bad("both %s and %s are set; want one of them", passwordVariable, passwordFile)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return bad("%s: %v", passwordFile, err)
+	}
+	if p.server.Password = strings.TrimRight(string(text), "\r\n"); p.server.Password == "" {
+		return bad("%s: the file %s is empty", passwordFile, driver.Quote(file))
+	}
+	return nil
 }
 
 // readServer reads what stands between user and query.
@@ -113,7 +142,7 @@ func (p *params) readServer(form, where string) error {
 			return bad("several servers need sentinels that know the master; %s", wantURL)
 		}
 	default:
-		return bad("unknown form %s; %s", driver.Quote(form), wantURL)
+		return bad("unknown form; %s", wantURL) // what stands there may be a secret
 	}
 	if strings.HasPrefix(form, "rediss") {
 		p.server.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -137,11 +166,14 @@ func address(host, port string) (string, error) {
 	if host == "" {
 		return "", bad("a server's name is missing; %s", wantURL)
 	}
-	if _, _, err := net.SplitHostPort(host); err == nil {
+	strange := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_:[]%", r)
+	}
+	if _, _, err := net.SplitHostPort(host); err == nil && !strings.ContainsFunc(host, strange) {
 		return host, nil
 	}
 	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
-	if _, err := url.Parse("redis://" + addr); err != nil || strings.ContainsAny(host, " \t\n@") {
+	if _, err := url.Parse("redis://" + addr); err != nil || strings.ContainsFunc(host, strange) {
 		return "", bad("a server's name can't be read; %s", wantURL)
 	}
 	return addr, nil
@@ -173,10 +205,13 @@ func (p *params) set(name, value string) error {
 	}
 	var err error
 	switch name + "=" + value {
-	case "durable=yes", "wake=on":
+	case "durable=yes", "wake=on", "bell=no":
 		return nil
 	case "durable=no":
 		p.durable = false
+		return nil
+	case "bell=yes":
+		p.bell = true
 		return nil
 	case "wake=off":
 		p.wake = false

@@ -21,7 +21,7 @@ const rowHead = 16
 // Get implements driver.Table.
 func (t *table) Get(ctx context.Context, partition, key string) (driver.Row, error) {
 	t.s.count("get", "table", t.name)
-	r, err := t.s.e.Do1(ctx, "HGET", t.s.e.Key(":T:"+t.name+"\x00"+partition), key)
+	r, err := t.s.e.Read(ctx, "HGET", t.s.e.Key(":T:"+t.name+"\x00"+partition), key)
 	if err != nil {
 		return driver.Row{}, err
 	}

@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -21,19 +23,23 @@ type watch struct {
 	conn client.Conn
 	p    params
 	log  *slog.Logger
+	bad  bool // the server is set so that it may lose what it acknowledges
+
+	pause time.Duration // between two looks. Defaults to watchPause
 
 	cancel context.CancelFunc
 	over   sync.WaitGroup
 }
 
 // check reads what the server tells of itself, and says what a store can't live with. CONFIG may be forbidden, so
-// everything is from INFO.
-func (w *watch) check(ctx context.Context) error {
+// everything is from INFO. unsafe is what keeps the store from taking writes, and may be read under.
+func (w *watch) check(ctx context.Context) (unsafe, err error) {
 	r, err := w.conn.Do(ctx, "INFO")
 	if err != nil {
-		return explainDial(err)
+		return nil, explainDial(ctx, err)
 	}
-	return judge(readInfo(r.Text()), w.p)
+	info := readInfo(r.Text())
+	return judge(info, w.p), unfit(info)
 }
 
 // readInfo reads the answer to INFO.
@@ -47,10 +53,14 @@ func readInfo(text string) map[string]string {
 	return info
 }
 
-// judge returns an error that says what is wrong with a server, or nil.
-func judge(info map[string]string, p params) error {
-	refuse := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{driver.ErrUnsupported}, args...)...)
+func refuse(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{driver.ErrUnsupported}, args...)...)
+}
+
+// unfit returns an error that says why a server can run no script of a store, or nil.
+func unfit(info map[string]string) error {
+	if info["loading"] == "1" { // meanwhile it tells of no append-only file
+		return fmt.Errorf("%w: the server reads its file, as after a restart", driver.ErrUnavailable)
 	}
 	name, version, least := "Redis", info["redis_version"], "7.0"
 	if v := info["valkey_version"]; v != "" {
@@ -61,6 +71,14 @@ func judge(info map[string]string, p params) error {
 	}
 	if info["role"] == "slave" {
 		return refuse("the server is a replica; give the address of its master, or of sentinels that know the master")
+	}
+	return nil
+}
+
+// judge returns an error that says why a server may lose what it acknowledges, or nil.
+func judge(info map[string]string, p params) error {
+	if p.bell {
+		return nil
 	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" && policy != "" {
 		return refuse("maxmemory-policy is %s, so the server may delete what it has acknowledged; set it to noeviction", policy)
@@ -83,33 +101,46 @@ func older(version, least string) bool {
 	return number(version) < number(least)
 }
 
-// begin looks again and again. refuse gets what is wrong, or nil.
+// begin looks again and again. refuse gets what is wrong, or nil. A server that was right can be set right again, so
+// the running program's callers are told to try again: no message is to spend its attempts meanwhile.
 func (w *watch) begin(refuse func(error)) {
+	later := func(wrong error) {
+		if wrong != nil {
+			wrong = fmt.Errorf("%w: the store takes no writes until the server is set right: %v", driver.ErrUnavailable, wrong)
+		}
+		refuse(wrong)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.over.Go(func() {
-		bad := false
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(watchPause):
+			case <-time.After(cmp.Or(w.pause, watchPause)):
 			}
 			r, err := w.conn.Do(ctx, "INFO")
 			if err != nil {
 				continue // calls tell of that
 			}
-			err = judge(readInfo(r.Text()), w.p)
-			refuse(err)
-			switch {
-			case err != nil && !bad:
-				w.log.Error("redis: the store takes no writes until the server is set right", "store", w.p.place(), "error", err)
-			case err == nil && bad:
-				w.log.Info("redis: the server is set right, so the store takes writes again", "store", w.p.place())
+			info := readInfo(r.Text())
+			if wrong := cmp.Or(unfit(info), judge(info, w.p)); !errors.Is(wrong, driver.ErrUnavailable) {
+				w.tell(wrong, later)
 			}
-			bad = err != nil
 		}
 	})
+}
+
+// tell lets the store take no writes while something is wrong. It logs the change.
+func (w *watch) tell(wrong error, refuse func(error)) {
+	refuse(wrong)
+	switch {
+	case wrong != nil && !w.bad:
+		w.log.Error("redis: the store takes no writes until the server is set right", "store", w.p.place(), "error", wrong)
+	case wrong == nil && w.bad:
+		w.log.Info("redis: the server is set right, so the store takes writes again", "store", w.p.place())
+	}
+	w.bad = wrong != nil
 }
 
 func (w *watch) end() {

@@ -29,6 +29,7 @@ var errPortTaken = errors.New("the port is taken")
 type child struct {
 	bin, dir string
 	args     []string
+	env      []string       // beside this process's
 	guard    *exec.Cmd      // removes the process and the folder when pids is closed, also by the end of this process
 	pids     io.WriteCloser // a line for each start with the process's number, and an empty one for each end
 
@@ -84,6 +85,7 @@ func (c *child) run() error {
 	defer func() { _ = out.Close() }() // the process has its own
 	cmd, gone := exec.Command(c.bin, c.args...), make(chan struct{})
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, out, out
+	cmd.Env = append(os.Environ(), c.env...)
 	if err := cmd.Start(); err != nil {
 		return err
 	}

@@ -53,6 +53,9 @@ type Config struct {
 	// to none.
 	Settings []string
 
+	// Env are further variables of the process's environment, such as "NAME=value". Defaults to none.
+	Env []string
+
 	// Password is the password of the user named default. Defaults to none: everybody may do everything.
 	Password string
 

@@ -66,6 +66,7 @@ func launch(configure func(*Server) error) (*Server, error) {
 func (s *Server) configure(c Config) error {
 	const file = "redis.conf"
 	s.child.args = append([]string{s.child.file(file)}, c.Settings...)
+	s.child.env = c.Env
 	s.password, s.tls = c.Password, c.TLS
 	settings := s.common()
 	if m := c.ReplicaOf; m != nil {

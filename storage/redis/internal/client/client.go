@@ -35,7 +35,7 @@ type Ear interface {
 	// Subscribe returns when the server has confirmed all channels.
 	Subscribe(ctx context.Context, channels ...string) error
 
-	// Unsubscribe doesn't wait for the server.
+	// Unsubscribe returns when the server has confirmed that, or the connection is lost.
 	Unsubscribe(channels ...string)
 
 	// Lost is closed when the connection has ended. Then no message comes any more.
@@ -116,6 +116,9 @@ func refused(text string) *Refused {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\n", " "))
 	text = strings.TrimPrefix(text, "ERR user_script:")
 	code, _, _ := strings.Cut(text, " ")
+	if strings.Contains(text, "user executing the script can't") { // older servers give no code
+		code = CodePermission
+	}
 	return &Refused{Code: code, Text: text}
 }
 
@@ -130,6 +133,18 @@ var ErrClosed = errors.New("redis: the connection is closed")
 
 // NotSent reports that an error came before anything reached the server, so that the call can be repeated.
 func NotSent(err error) bool {
+	var late *silence
+	if errors.As(err, &late) {
+		return late.notSent
+	}
 	var e *net.OpError
 	return errors.As(err, &e) && e.Op == "dial"
 }
+
+// silence is that no answer has come in time. It isn't the end of a caller's context, although it is for the library.
+type silence struct {
+	text    string
+	notSent bool
+}
+
+func (e *silence) Error() string { return e.text }

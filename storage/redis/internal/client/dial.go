@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"strconv"
 	"sync/atomic"
 
@@ -17,8 +18,21 @@ type conn struct {
 	closed atomic.Bool
 }
 
+// A Dialer connects to a server.
+type Dialer func(ctx context.Context, o Options) (Conn, error)
+
+type dialerKey struct{}
+
+// WithDialer returns a context in which [Dial] connects by d. A test puts itself between a store and its server so.
+func WithDialer(ctx context.Context, d Dialer) context.Context {
+	return context.WithValue(ctx, dialerKey{}, d)
+}
+
 // Dial connects to a server, and fails if there is none.
 func Dial(ctx context.Context, o Options) (Conn, error) {
+	if d, ok := ctx.Value(dialerKey{}).(Dialer); ok {
+		return d(ctx, o)
+	}
 	type dialed struct {
 		c   rueidis.Client
 		err error
@@ -149,6 +163,9 @@ func translate(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, rueidis.ErrClosing) {
 		return ErrClosed
+	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return &silence{"redis: the server hasn't answered for some seconds: " + err.Error(), NotSent(err)}
 	}
 	return err
 }

@@ -37,6 +37,6 @@
 //	unit.go     the steps of a unit
 //	large.go    states that are too large for a script
 //	scripts.go  the scripts, of the files in lua/
-//	clock.go    the store's time
+//	clock.go    the store's time; losses.go what the store has lost
 //	ids.go      what this process draws
 package engine

@@ -42,30 +42,55 @@ type Engine struct {
 	refusal atomic.Pointer[error] // why units that need memory fail
 }
 
-// Open opens a store, or makes one.
-func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
+// Bell returns an engine for a store that keeps nothing. It knows its keys and its process, and refuses calls.
+func Bell(conn client.Conn, cfg Config) *Engine {
 	e := &Engine{cfg: cfg, conn: conn, prefix: "{" + cfg.Prefix + "}", process: newProcess(), scripts: newScripts(), ids: newIDs()}
 	e.clock.virtual = cfg.Virtual
+	return e
+}
+
+var errBell = fmt.Errorf("%w: the store was opened with bell=yes, so it rings and keeps nothing", driver.ErrUnsupported)
+
+// Open opens a store, or makes one.
+func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
+	e := Bell(conn, cfg)
 	make := "yes"
 	if cfg.Existing {
 		make = "no"
 	}
-	r, err := conn.Eval(ctx, e.scripts.open, e.prefix, []string{e.NewID(), format, make}, 0)
+	_, _, virtual := e.clock.args()
+	var r client.Reply
+	asked := time.Now()
+	err := repeat(ctx, func() (err error) {
+		r, err = conn.Eval(ctx, e.scripts.open, e.prefix, []string{e.NewID(), format, make, virtual}, 0)
+		return err
+	})
+	if client.HasCode(err, client.CodeWrongType) {
+		return nil, e.foreign()
+	}
 	if err != nil {
-		return nil, e.explain(err)
+		return nil, e.explain(ctx, err)
 	}
 	mark, got := r.List().At(0).Text(), r.List().At(1).Text()
 	switch {
 	case got == "":
 		return nil, fmt.Errorf("%w: nobody has made a store with prefix %s there; the program whose store it is makes it at its first start", driver.ErrNotFound, driver.Quote(cfg.Prefix))
 	case got == "foreign":
-		return nil, fmt.Errorf("%w: the key %s is another program's; choose another prefix", driver.ErrInvalid, driver.Quote(e.prefix))
+		return nil, e.foreign()
+	case got == "rights":
+		return nil, fmt.Errorf("%w: the user lacks the right to %s with keys and channels that begin with %s; docs/redis.md has the rights that a store needs",
+			driver.ErrUnavailable, r.List().At(2).Text(), driver.Quote(e.prefix))
 	case got != format:
 		return nil, fmt.Errorf("%w: the store with prefix %s has format %s, and this program knows %s; use the program that made it, or a newer one",
 			driver.ErrInvalid, driver.Quote(cfg.Prefix), driver.Quote(got), driver.Quote(format))
 	}
 	e.mark = mark
+	e.clock.told(r.List().At(2).Int(), asked)
 	return e, nil
+}
+
+func (e *Engine) foreign() error {
+	return fmt.Errorf("%w: the key %s is another program's; choose another prefix", driver.ErrInvalid, driver.Quote(e.prefix))
 }
 
 // Mark returns what tells the store from any other, whatever its prefix and the address of its server.
@@ -93,30 +118,40 @@ const (
 	Rows
 	Silent
 	Release
+
+	Push  // of a simple list, as all below
+	Unpop // Push of what was popped in vain
+	Take
+	Done
+	Recover
+	Length
 )
 
 func (e *Engine) script(q Question) *client.Script {
 	s := &e.scripts
-	return [...]*client.Script{s.claim, s.find, s.peek, s.stats, s.list, s.rows, s.silent, s.release}[q]
+	return [...]*client.Script{s.claim, s.find, s.peek, s.stats, s.list, s.rows, s.silent, s.release, s.push, s.unpop, s.take, s.done, s.recover, s.length}[q]
 }
 
 // Ask runs a script, and returns its reply. The first three replies in it were about the store.
 func (e *Engine) Ask(ctx context.Context, q Question, args ...string) (client.List, error) {
+	if why := e.refusal.Load(); why != nil && q == Push {
+		return nil, *why
+	}
 	replicas := 0
-	if q == Claim {
+	if q == Claim || q >= Push && q < Length {
 		replicas = e.cfg.Replicas
 	}
 	return e.eval(ctx, e.script(q), args, replicas)
 }
 
-// Do1 runs a command that changes nothing.
-func (e *Engine) Do1(ctx context.Context, command ...string) (client.Reply, error) {
+// Read runs a command that changes nothing.
+func (e *Engine) Read(ctx context.Context, command ...string) (client.Reply, error) {
 	var r client.Reply
 	err := e.repeat(ctx, func() (err error) {
 		r, err = e.conn.Do(ctx, command...)
 		return err
 	})
-	return r, e.explain(err)
+	return r, e.explain(ctx, err)
 }
 
 func (e *Engine) eval(ctx context.Context, s *client.Script, args []string, replicas int) (client.List, error) {
@@ -133,7 +168,7 @@ func (e *Engine) eval(ctx context.Context, s *client.Script, args []string, repl
 		e.learn(list, asked)
 		return nil
 	})
-	return list, e.explain(err)
+	return list, e.explain(ctx, err)
 }
 
 // learn takes from a reply what it says about the store.
@@ -160,8 +195,16 @@ const (
 	firstWait, longestWait = 5 * time.Millisecond, 200 * time.Millisecond
 )
 
-// repeat calls call until it succeeds, fails in earnest, or has been repeated for long.
+// repeat is the function repeat, for a store that keeps something.
 func (e *Engine) repeat(ctx context.Context, call func() error) error {
+	if e.mark == "" {
+		return errBell
+	}
+	return repeat(ctx, call)
+}
+
+// repeat calls call until it succeeds, fails in earnest, or has been repeated for long.
+func repeat(ctx context.Context, call func() error) error {
 	wait, end := firstWait, time.Now().Add(patience)
 	for {
 		err := call()
@@ -183,10 +226,10 @@ func passing(err error) bool {
 }
 
 // explain gives an error its kind, and says what to do.
-func (e *Engine) explain(err error) error {
+func (e *Engine) explain(ctx context.Context, err error) error {
 	var r *client.Refused
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.Is(err, errBell), ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return err
 	case !errors.As(err, &r):
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
@@ -198,6 +241,7 @@ func (e *Engine) explain(err error) error {
 		client.CodePermission: "the user lacks a right; docs/redis.md lists those that a store needs",
 		client.CodeReadOnly:   "the server is a replica; a failover may be under way",
 		client.CodeNoReplicas: "the outcome is unknown",
+		client.CodeMisconf:    "the server can't write its files, so it takes no writes; look into its log: the usual cause is a full disk",
 	}[r.Code]
 	if why == "" {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)

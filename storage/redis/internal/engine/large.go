@@ -21,5 +21,5 @@ func (e *Engine) PutLarge(ctx context.Context, state string) (name string, err e
 		_, err := e.conn.Do(ctx, "SET", e.Key(":big:"+name), state, "EX", largeLife)
 		return err
 	})
-	return name, e.explain(err)
+	return name, e.explain(ctx, err)
 }

@@ -13,10 +13,11 @@ var files embed.FS
 // scripts are what the server runs.
 type scripts struct {
 	open, grow, free, claim, find, peek, stats, list, rows, silent, release *client.Script
+	push, unpop, take, done, recover, length                                *client.Script // of simple lists
 }
 
 // newScripts puts the scripts together. A script that only frees memory, or moves what is there, also runs when the
-// server's memory is full.
+// server's memory is full: so does the one that opens a store, so that a restarted program can handle what is there.
 func newScripts() scripts {
 	const full = "allow-oom"
 	script := func(name, flags string, parts ...string) *client.Script {
@@ -32,7 +33,7 @@ func newScripts() scripts {
 		return client.NewScript(name, b.String())
 	}
 	return scripts{
-		open:    script("open", "", "open"),
+		open:    script("open", full, "open"),
 		grow:    script("grow", "", "begin", "line", "unit"),
 		free:    script("free", full, "begin", "line", "unit"),
 		claim:   script("claim", full, "begin", "line", "claim"),
@@ -43,5 +44,12 @@ func newScripts() scripts {
 		rows:    script("rows", full, "begin", "rows"),
 		silent:  script("silent", full, "begin", "silent"),
 		release: script("release", full, "begin", "line", "release"),
+
+		push:    script("push", "", "begin", "elements", "push"),
+		unpop:   script("unpop", full, "begin", "elements", "push"),
+		take:    script("take", full, "begin", "elements", "take"),
+		done:    script("done", full, "begin", "elements", "done"),
+		recover: script("recover", full, "begin", "elements", "recover"),
+		length:  script("length", full, "begin", "elements", "length"),
 	}
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -100,5 +101,5 @@ func failed(letter string) error {
 	case "S":
 		return driver.ErrReceiptStale
 	}
-	return driver.ErrUnavailable // the state of a large document was lost
+	return fmt.Errorf("%w: the document was on its way for more than an hour, so the server has dropped it; repeat the call", driver.ErrUnavailable)
 }

@@ -1,6 +1,6 @@
--- Receives. The arguments: 6 queue, 7 how many at most, 8 for how long they are hidden, 9 nonce, 10 process.
--- The reply: now, the number of the change, how many changes were lost, when the next hidden message becomes ready if
--- nothing came, the messages, and their deliveries if any of them was delivered before.
+-- Receives. The arguments: 6 queue, 7 how many at most, 8 for how long they are hidden, 9 nonce, 10 process. The reply
+-- goes on with when the next hidden message becomes ready if nothing came, the messages, and their deliveries if any of
+-- them was delivered before.
 local q, max, length = line(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 check(q)
 redis.call('SCARD', P .. ':P')
@@ -35,7 +35,7 @@ end
 stale(q, -dropped)
 if #got == 0 then
   if moved + dropped > 0 then changed(1) end
-  return {now, seq, lost, dropped > 1000 and now or first(q)}
+  return {now, number, lost, dropped > 1000 and now or first(q)}
 end
 for n, c in ipairs(read('HMGET', q.n, ids)) do
   counts[n] = 1
@@ -51,4 +51,4 @@ many('HSET', q.o, held)
 many('ZADD', q.v, ends)
 redis.call('SADD', P .. ':P', ARGV[10])
 changed(1)
-return {now, seq, lost, 0, got, again and counts or false}
+return {now, number, lost, 0, got, again and counts or false}

@@ -1,4 +1,4 @@
--- Finds messages by their key. The arguments: 6 queue, 7 key. The reply: now, 0, 0, and for each message the whole, its
+-- Finds messages by their key. The arguments: 6 queue, 7 key. The reply goes on with, for each message, the whole, its
 -- nonce ('' where a consumer has received it since it was sent or rewritten), and its deliveries.
 local q, found = line(ARGV[6]), {}
 for _, id in ipairs(redis.call('SMEMBERS', q.k .. ARGV[7])) do
@@ -10,4 +10,4 @@ for _, id in ipairs(redis.call('SMEMBERS', q.k .. ARGV[7])) do
     found[#found + 1] = tonumber(n) or (owner and 1 or 0)
   end
 end
-return {now, 0, 0, found}
+return {now, 0, lost, found}

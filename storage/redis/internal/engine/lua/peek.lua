@@ -1,7 +1,7 @@
 -- Shows a page of what waits. The arguments: 6 queue, 7 how many, 8 'r' or 'd', 9 the place after which the page
 -- begins, 10 the last ID of :r before that place or '', then the IDs that the page before has shown. A place is an
--- index of :r, or a score of :d. The reply: now, the number of the change, how many changes were lost, the next place
--- ('' at the end), the ID before it, and for each message the whole, its nonce ('' where none
+-- index of :r, or a score of :d. The reply goes on with the next place ('' at the end),
+-- the ID before it, and for each message the whole, its nonce ('' where none
 -- deletes it), its deliveries, and the end of its delay or 0. A message that is shown stands in :r by its ID alone, so
 -- that its deletion needs no search.
 local q, max, place = line(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[9])
@@ -66,4 +66,4 @@ end
 
 local next = ARGV[8] == 'r' and ofList() or ARGV[8] == 'd' and ofDelayed() or ''
 if moved > 0 then changed(1) end
-return {now, seq, lost, next, last, shown}
+return {now, number, lost, next, last, shown}

@@ -1,4 +1,4 @@
--- Counts. The arguments: 6 queue. The reply: now, 0, 0, ready, in flight, delayed, and the time of sending of the
+-- Counts. The arguments: 6 queue. The reply goes on with ready, in flight, delayed, and the time of sending of the
 -- oldest ready message (0 if there is none), looked for among the first 32 and the last 32.
 local q = line(ARGV[6])
 check(q)
@@ -25,4 +25,4 @@ look(-1, -1)
 for _, key in ipairs({q.v, q.d}) do
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 32)) do older(redis.call('HGET', q.b, id)) end
 end
-return {now, 0, 0, math.max(0, q.ready - empty) + over + late, q.held - over, redis.call('ZCARD', q.d) - late, oldest}
+return {now, 0, lost, math.max(0, q.ready - empty) + over + late, q.held - over, redis.call('ZCARD', q.d) - late, oldest}

@@ -8,9 +8,10 @@
 --   E queue ID nonce new length       hides a received message for that long from now
 --   V queue ID nonce new body length  rewrites one
 -- It first reads all that a condition speaks of, and whatever could fail by its type, and then writes what can't fail.
--- The reply is now, the number of the change, how many changes were lost, and a list of failures: the unit, the step and
--- a letter of each (E exists, P precondition, N not found, S stale, L the large state was lost).
+-- The reply goes on with a list of failures: the unit, the step and a letter of each (E exists, P precondition, N not
+-- found, S stale, L the large state was lost).
 local docs, rows, lines, failures = {}, {}, {}, {}
+local unused, sends = {}, false -- large states that a condition has refused; whether a step sends
 
 local function fail(unit, step, letter)
   local n = #failures
@@ -90,7 +91,10 @@ function read1.B(unit, step, at)
   if redis.call('GETRANGE', big, 0, 15) ~= ARGV[at + 2] then return fail(unit, step, 'L') or true end
   local d = document(ARGV[at], ARGV[at + 1])
   local letter = judge(d.etag, ARGV[at + 4])
-  if letter then return fail(unit, step, letter) or true end
+  if letter then
+    unused[#unused + 1] = big
+    return fail(unit, step, letter) or true
+  end
   d.etag, d.state, d.big = ARGV[at + 2], nil, big
 end
 function read1.X(unit, step, at)
@@ -117,6 +121,10 @@ function read1.Y(unit, step, at)
 end
 function read1.S(unit, step, at)
   local q = of(ARGV[at])
+  if not sends then
+    redis.call('SCARD', P .. ':Q')
+    sends = true
+  end
   local message, key, delay = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   if key == '' and delay == '0' then
     q.push[#q.push + 1] = message
@@ -165,6 +173,15 @@ for _, q in pairs(lines) do
     for n, id in ipairs(q.ids) do -- a claim is known by its owner; a message that nobody claimed, by its body
       q.stored[n] = q.owners[n] and true or redis.call('HEXISTS', q.b, id) == 1
     end
+    if q.keyed > 0 then
+      q.keyOf = {}
+      for n, key in ipairs(read('HMGET', q.i, q.ids)) do
+        if key then
+          redis.call('SCARD', q.k .. key)
+          q.keyOf[q.ids[n]] = key
+        end
+      end
+    end
   end
 end
 
@@ -182,6 +199,8 @@ for _, d in pairs(docs) do
     redis.call('ZREM', d.set, d.key)
   end
 end
+
+for _, big in ipairs(unused) do redis.call('DEL', big) end
 
 for _, r in pairs(rows) do
   local t, k = tables[P .. ':T:' .. r.base], parts[P .. ':K:' .. r.base]
@@ -246,9 +265,9 @@ for name, q in pairs(lines) do
     end
   end
   if #gone > 0 then
-    if redis.call('HLEN', q.i) > 0 then
-      for n, key in ipairs(read('HMGET', q.i, gone)) do
-        if key then redis.call('SREM', q.k .. key, gone[n]) end
+    if q.keyOf then
+      for _, id in ipairs(gone) do
+        if q.keyOf[id] then redis.call('SREM', q.k .. q.keyOf[id], id) end
       end
       many('HDEL', q.i, gone)
     end
@@ -284,4 +303,4 @@ for name, q in pairs(lines) do
   if q.next then redis.call('PUBLISH', P .. ':l:' .. name, text(q.next - now)) end
 end
 changed(units)
-return {now, seq, lost, failures}
+return {now, number, lost, failures}

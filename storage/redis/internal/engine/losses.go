@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/redis/internal/client"
+)
+
+// Losses returns how many acknowledged changes are known to be lost, and when the last loss was found: what the store
+// has noted, and what this process knows alone, because nothing has been changed since.
+func (e *Engine) Losses(ctx context.Context) (lost int64, at time.Time, err error) {
+	known := e.known.Load() // before the question: the store's number is no smaller then, unless changes are lost
+	r, err := e.Read(ctx, "HMGET", e.prefix, "mark", "seq", "lost", "lostat")
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	own := r.List()
+	if own.At(0).Text() != e.mark {
+		return 0, time.Time{}, e.explain(ctx, &client.Refused{Code: "GONE", Text: "GONE the store was wiped or replaced"})
+	}
+	lost, at = max(own.At(2).Int(), e.Lost()), Time(own.At(3).Int())
+	if fresh := known - own.At(1).Int(); fresh > 0 {
+		lost, at = lost+fresh, Time(e.Now())
+	}
+	return lost, at, nil
+}
