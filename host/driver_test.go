@@ -38,7 +38,8 @@ func TestDriverOfAStranger(t *testing.T) {
 	operate("lends", 0, "queues", "list", "-store", "shelf:books")
 	operate("does not exist", 1, "queues", "list", "-store", "shelf:boks")
 	operate("want one like shelf:data", 2, "queues", "list", "-store", "shelf:")
-	operate("want one of shelf:…, sqlite:…", 2, "-store", "redis:x")
+	operate("want one of shelf:…, sqlite:…", 2, "-store", "other:x")
+	operate("Add storage/redis.Driver", 2, "-store", "rediss://host")
 	operate("Add storage/azure.Driver", 2, "-store", "azure://acct")
 	operate("shelf:FOLDER is a folder that can be locked.", 0, "-help")
 	if err := os.WriteFile(filepath.Join(m.Dir, "books", "lock"), nil, 0o600); err != nil {

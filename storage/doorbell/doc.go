@@ -31,6 +31,7 @@
 // Each file calls only files below it:
 //
 //	doorbell.go   what a program writes, and its faults
+//	through.go    rings that go through another store, where no UDP passes
 //	store.go      the store: it makes the parts, and is what a consumer calls
 //	queue.go      calls of a queue that ring
 //	publish.go    publications: the requests that wait for an answer of another process

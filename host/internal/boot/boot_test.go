@@ -371,6 +371,7 @@ func (s *store) Committer() driver.Committer { return nil }
 func (s *store) Listener() driver.Listener   { return nil }
 func (s *store) Finder() driver.Finder       { return nil }
 func (s *store) Peeker() driver.Peeker       { return nil }
+func (s *store) Inspector() driver.Inspector { return nil }
 func (s *store) Blobs(string) driver.Blobs   { return blobs{s: s} }
 
 type blobs struct {

@@ -30,7 +30,8 @@ func AddSettings(f *Flags, file string, drivers storage.Drivers) Settings {
 		drivers: drivers,
 		store:   f.String("store", "sqlite:"+file, strings.Join(usage, "\n")),
 		doorbell: f.String("doorbell", ":0", "the UDP `ADDRESS`, IP:PORT, at which other programs wake an idle worker when the store is in the cloud. "+
-			"Port 0\ntakes a free port. "+off+" disables it: then workers poll, at least every 30 seconds. No effect on SQLite, which wakes workers\nitself"),
+			"Port 0\ntakes a free port. The URL of a store that rings, such as redis://HOST/?prefix=NAME&bell=yes, is for networks without UDP: rings\n"+
+			"go through it. "+off+" disables it: then workers poll, at least every 30 seconds. No effect on SQLite, which wakes workers\nitself"),
 		doorbellAddress: f.String("doorbell-address", "", "the `ADDRESSES` at which other machines reach -doorbell, separated by commas, if they are not this\nmachine's own. No effect on SQLite"),
 	}
 }
@@ -62,7 +63,7 @@ func (s Settings) File() string {
 
 func (s Settings) open(ctx context.Context, how storage.OpenConfig) (store *storage.Store, rings func() doorbell.Counts, err error) {
 	cfg := doorbell.Config{Logger: how.Logger}
-	if *s.doorbell != off {
+	if *s.doorbell != off && !s.through() {
 		cfg.Listen = *s.doorbell
 	}
 	if *s.doorbellAddress != "" {
@@ -78,12 +79,27 @@ func (s Settings) open(ctx context.Context, how storage.OpenConfig) (store *stor
 	if err != nil || *s.doorbell == off || store.Rings() {
 		return store, nil, err
 	}
+	if s.through() {
+		rung, err := doorbell.ThroughLater(ctx, store, func(ctx context.Context) (*storage.Store, error) {
+			return s.drivers.Open(ctx, *s.doorbell, storage.OpenConfig{Logger: how.Logger})
+		}, how.Logger)
+		if errors.Is(err, storage.ErrInvalid) {
+			err = badFlag("doorbell", err)
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, store.Close())
+		}
+		return rung, nil, nil
+	}
 	bell, err := doorbell.Over(store, cfg)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	return bell.Store, bell.Counts, nil
 }
+
+// through reports that rings go through another store, which a URL names.
+func (s Settings) through() bool { return strings.Contains(*s.doorbell, "://") }
 
 // Close closes a store when a program's function returns, and adds the error to the function's own.
 func Close(store *storage.Store, err *error) {
