@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/millrace-go/millrace/coord/lease"
 	"github.com/millrace-go/millrace/internal/agreetest"
 	"github.com/millrace-go/millrace/storage"
+	"github.com/millrace-go/millrace/storage/redis"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -36,7 +38,11 @@ const realTTL = 3 * time.Second
 func child(holder, path string) int {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s, err := sqlite.Open(ctx, path)
+	open := sqlite.Open
+	if strings.HasPrefix(path, "redis:") {
+		open = redis.Open
+	}
+	s, err := open(ctx, path)
 	if err != nil {
 		fmt.Println(err)
 		return 1

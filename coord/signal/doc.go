@@ -59,6 +59,8 @@
 //   - In one process: no request.
 //   - Between processes on one SQLite file: a message on a socket for each process that listens. One asks them first,
 //     which is another message for each.
+//   - On Redis: likewise through the server that the store uses, the master. A listener whose connection a failover
+//     cuts is told so ([ErrLost]), and listens again.
 //   - On Azure: likewise with datagrams of the doorbell, and one request that reads its table.
 //   - A process that stands still delays One by a quarter of a second, and Broadcast by a second.
 //

@@ -19,10 +19,15 @@ import (
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
 	"github.com/millrace-go/millrace/storage/doorbell"
+	"github.com/millrace-go/millrace/storage/redis"
+	"github.com/millrace-go/millrace/storage/redis/redistest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
-var azurite = sync.OnceValues(azuretest.Launch)
+var (
+	azurite     = sync.OnceValues(azuretest.Launch)
+	redisServer = sync.OnceValues(redistest.Launch)
+)
 
 // TestMain runs the test binary as another process of the program when a test has started it as one.
 func TestMain(m *testing.M) {
@@ -36,14 +41,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// openPlace opens "sqlite:PATH", or an account of Azure with a doorbell.
+// openPlace opens "sqlite:PATH", a URL of Redis, or an account of Azure with a doorbell: of datagrams, or behind a "|"
+// the URL of a bell on Redis.
 func openPlace(ctx context.Context, place string) (*storage.Store, error) {
 	if path, ok := strings.CutPrefix(place, "sqlite:"); ok {
 		return sqlite.Open(ctx, path)
 	}
+	if strings.HasPrefix(place, "redis") {
+		return redis.Open(ctx, place)
+	}
+	place, bellURL, through := strings.Cut(place, "|")
 	inner, err := azure.Open(ctx, place)
 	if err != nil {
 		return nil, err
+	}
+	if through {
+		bell, err := redis.Open(ctx, bellURL)
+		if err != nil {
+			return nil, err
+		}
+		return doorbell.Through(inner, bell)
 	}
 	bell, err := doorbell.Over(inner, doorbell.Config{Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -95,7 +112,11 @@ func places(t *testing.T, f func(t *testing.T, place string, s *storage.Store)) 
 	t.Parallel()
 	for kind, place := range map[string]func(t *testing.T) string{
 		"sqlite": func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "test.db") },
+		"redis":  func(t *testing.T) string { return redistest.Place(t, redisServer) },
 		"azure":  func(t *testing.T) string { return azuretest.Place(t, azurite, azure.Wipe) },
+		"azure with a bell on Redis": func(t *testing.T) string {
+			return azuretest.Place(t, azurite, azure.Wipe) + "|" + redistest.Place(t, redisServer) + "&bell=yes"
+		},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
