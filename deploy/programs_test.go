@@ -37,17 +37,39 @@ type programs struct {
 	drain       time.Duration
 }
 
-// The tests ask the programs themselves, so that no list here can be out of date.
-var askPrograms = sync.OnceValues(func() (p programs, err error) {
-	dir, err := os.MkdirTemp("", "millrace-deploy-")
-	if err != nil {
-		return p, err
+// folder has the programs once built has returned.
+var folder string
+
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	var err error
+	if folder, err = os.MkdirTemp("", "millrace-deploy-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "./cmd/web", "./cmd/worker")
+	defer func() { _ = os.RemoveAll(folder) }()
+	return m.Run()
+}
+
+// built builds the programs once for all tests.
+var built = sync.OnceValue(func() error {
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", folder+"/", "./cmd/web", "./cmd/worker", "./cmd/millrace")
 	build.Dir = ".."
 	if out, err := build.CombinedOutput(); err != nil {
-		return p, fmt.Errorf("%v: %w\n%s", build, err, out)
+		return fmt.Errorf("%v: %w\n%s", build, err, out)
+	}
+	return nil
+})
+
+// The tests ask the programs themselves, so that no list here can be out of date.
+var askPrograms = sync.OnceValues(func() (p programs, err error) {
+	if err := built(); err != nil {
+		return p, err
+	}
+	dir, err := os.MkdirTemp(folder, "data")
+	if err != nil {
+		return p, err
 	}
 	if p.web, _, err = ask(dir, "web", "Stop with", "-addr=127.0.0.1:0", "-worker=false"); err != nil {
 		return p, err
@@ -96,7 +118,7 @@ func running(t *testing.T) programs {
 func ask(dir, name, ready string, args ...string) (p program, output string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	help, err := exec.CommandContext(ctx, filepath.Join(dir, name), "-help").Output()
+	help, err := exec.CommandContext(ctx, filepath.Join(folder, name), "-help").Output()
 	if err != nil {
 		return p, "", fmt.Errorf("%s -help: %w", name, err)
 	}
@@ -108,7 +130,7 @@ func ask(dir, name, ready string, args ...string) (p program, output string, err
 		p.settings[m[1]] = m[2]
 	}
 
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, name), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(folder, name), args...)
 	cmd.Dir = dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return setting.MatchString(v) })
 	pipe, err := cmd.StdoutPipe()

@@ -7,11 +7,12 @@ import (
 	"github.com/millrace-go/millrace/host"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/redis"
 )
 
 func main() {
 	host.Main(host.Program{
 		Name: "millrace", About: "The operator's command line for the store of any program. It can be used while workers run.",
-		Drivers: storage.Drivers{azure.Driver},
+		Drivers: storage.Drivers{azure.Driver, redis.Driver},
 	})
 }

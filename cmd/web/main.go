@@ -9,11 +9,12 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations/app"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/redis"
 )
 
 func main() {
 	p := app.Program()
-	p.Drivers = storage.Drivers{azure.Driver} // beside a SQLite file
+	p.Drivers = storage.Drivers{azure.Driver, redis.Driver} // beside a SQLite file
 	p.About = `The web side of the reservations sample. It takes reservations and shows their results.
 Start as many as you like on one store.`
 	host.Main(p)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,8 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/azure/azuretest"
+	"github.com/millrace-go/millrace/storage/redis"
+	"github.com/millrace-go/millrace/storage/redis/redistest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -45,13 +48,27 @@ type place struct {
 	backlog int      // reservations that wait for workers that share them
 }
 
-// onEachPlace runs a test on a file, and on Azurite. Azurite is slow, so a tenth of the work takes as long there.
-func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
+// onEachPlace runs a test on a file, on a Redis server, and on Azurite. Azurite is slow, so a tenth of the work takes
+// as long there. Where MILLRACE_PART names one of the fifths of the tests on Redis, only this fifth runs there.
+func onEachPlace(t *testing.T, fifth uint64, test func(t *testing.T, at place)) {
 	t.Parallel()
+	part, named := uint64(0), os.Getenv("MILLRACE_PART")
+	if named != "" {
+		var err error
+		if part, err = strconv.ParseUint(named, 10, 64); err != nil {
+			t.Fatalf("MILLRACE_PART is %q; want a number", named)
+		}
+	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 600, backlog: 2000})
 	})
+	if named == "" || part%5 == fifth {
+		t.Run("redis", func(t *testing.T) {
+			t.Parallel()
+			test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=" + redistest.Place(t, redisServer)}, many: 600, backlog: 2000})
+		})
+	}
 	t.Run("azure", func(t *testing.T) {
 		t.Parallel()
 		// The name of a store that holds a secret stays off the command line.
@@ -59,7 +76,10 @@ func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 	})
 }
 
-var azurite = sync.OnceValues(azuretest.Launch)
+var (
+	azurite     = sync.OnceValues(azuretest.Launch)
+	redisServer = sync.OnceValues(redistest.Launch)
+)
 
 // Workers are killed at random moments while hundreds of reservations for 10 dates come in through the web. Afterwards
 // everything is as if nothing had happened: each command is decided once, and no number is given twice.
@@ -67,7 +87,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the messages of killed workers are visible again, half a minute")
 	}
-	onEachPlace(t, killWorkers)
+	onEachPlace(t, 0, killWorkers)
 }
 
 func killWorkers(t *testing.T, at place) {
@@ -176,7 +196,7 @@ func openSample(t *testing.T, at place) (*storage.Store, *channel.Channels) {
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		url = "sqlite:" + filepath.Join(at.dir, file)
 	}
-	store, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(t.Context(), url, storage.OpenConfig{})
+	store, err := storage.Drivers{sqlite.Driver, azure.Driver, redis.Driver}.Open(t.Context(), url, storage.OpenConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
