@@ -101,5 +101,5 @@ chaos: ## Kill, stall and cut off real processes for some half an hour, then aud
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh $(ARGS)
 
 .PHONY: chaos-short
-chaos-short: ## The same in some four minutes, on both stores together
+chaos-short: ## The same in some five minutes, on all stores together
 	@GO=$(GO) SEED='$(SEED)' scripts/chaos.sh -short $(ARGS)

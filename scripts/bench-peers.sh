@@ -29,7 +29,7 @@ systems=$("$out/peers" -list "$@") || exit 2 # the program has reported bad argu
 missing=()
 if [[ " $* " != *" -list "* ]]; then
 	grep -q '^river \|^river-defaults\|^watermill' <<<"$systems" && ! postgres && missing+=(postgresql)
-	grep -q '^asynq' <<<"$systems" && ! redis && missing+=(redis-server)
+	grep -q '^asynq\|redis' <<<"$systems" && ! redis && missing+=(redis-server)
 fi
 [ ${#missing[@]} -eq 0 ] || install "${missing[@]}"
 # Not `go run`, which doesn't pass signals on.

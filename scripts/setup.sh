@@ -72,9 +72,9 @@ if ! server; then
 	say "no redis-server: the tests of Redis are SKIPPED"
 	echo redis
 fi
-# Each is for one test: shells for the completion, and the tool that erases a person's data by hand. Only CI installs
-# them.
-for tool in ${CI:+zsh fish sqlite3}; do
+# Each is for some tests: shells for the completion, the tool that erases a person's data by hand, and one that sets
+# clocks. Only CI installs them.
+for tool in ${CI:+zsh fish sqlite3 faketime}; do
 	if ! command -v $tool >/dev/null && ! install $tool; then
 		say "no $tool: its test is SKIPPED"
 		echo $tool
@@ -101,6 +101,10 @@ packages() {
 		fi
 	done
 }
+if ! command -v redis-server >/dev/null && ! install redis-server redis-sentinel; then
+	say "no redis-server: the tests on Redis are SKIPPED"
+	echo redis
+fi
 absent=$(command -v node >/dev/null || echo nodejs; command -v npm >/dev/null || echo npm)
 if [ -n "$absent" ]; then
 	install $absent || true

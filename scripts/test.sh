@@ -14,7 +14,7 @@ strict=
 if [ -n "${CI:-}" ]; then
 	strict=-strict
 	# Without one of these, tests fail and don't skip.
-	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,redis,axe,spin,bash-completion,zsh,fish,sqlite3,promtool}
+	export MILLRACE_REQUIRE=${MILLRACE_REQUIRE:-chromium,azurite,redis,axe,spin,bash-completion,zsh,fish,sqlite3,faketime,promtool}
 	if [ -n "$missing" ]; then
 		echo "test: CI is set, and these could not be installed:" $missing >&2
 		exit 1

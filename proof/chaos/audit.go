@@ -28,6 +28,7 @@ const (
 	mailsGo      = "mails go"           // one for each decision
 	poisonHolds  = "poison holds"       // nothing, because no message was wrong
 	queuesEmpty  = "queues are empty"   // no message is left
+	nothingLost  = "nothing is lost"    // of what the store's server has acknowledged
 	wasDisturbed = "was disturbed"      // each kind of disturbance took place
 	nothingFails = "nothing else fails" // no process ends by itself, no request is refused
 )

@@ -63,6 +63,7 @@ func runCoordination(ctx context.Context, s settings) (v verdict, err error) {
 		stopping.Go(p.stop)
 	}
 	stopping.Wait()
+	w.lostByServer()
 	return w.judgeCoordination(ctx)
 }
 
@@ -70,10 +71,12 @@ func runCoordination(ctx context.Context, s settings) (v verdict, err error) {
 func (w *coordWorld) openCoordination(ctx context.Context) (err error) {
 	url, pace := "sqlite:"+filepath.Join(w.dir, "coordination.db?sync=normal"), 60*time.Millisecond
 	w.storeURL = url
-	if w.settings.store == azureStore {
-		if url, err = w.openAzurite(ctx); err != nil {
+	if w.settings.store != sqliteStore {
+		if url, err = w.openServer(ctx); err != nil {
 			return err
 		}
+	}
+	if w.settings.store == azureStore {
 		pace = 200 * time.Millisecond // Azurite serves one request at a time
 	}
 	if w.store, err = openPatiently(ctx, w.storeURL); err != nil {
@@ -166,10 +169,8 @@ func (w *coordWorld) disturbChildren(ctx context.Context, e event) error {
 		w.j.say("%s: %s", e.kind, name)
 		w.patiently(ctx, func(ctx context.Context) error { return lease.Break(ctx, w.store, name, lease.Note{By: "chaos"}) })
 		return nil
-	case killStore:
-		return w.restartStore(ctx, e)
 	}
-	return w.disturbWire(ctx, e)
+	return w.disturbStore(ctx, e)
 }
 
 // holder returns the program that holds a lease at this moment and has written its document, with its fence. If there is

@@ -19,6 +19,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
+	"github.com/millrace-go/millrace/storage/redis"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -98,7 +99,7 @@ func (c *child) run(ctx context.Context, out io.Writer) (err error) {
 // openPatiently opens a store that may be away, and one that rings.
 func openPatiently(ctx context.Context, url string) (*storage.Store, error) {
 	for {
-		s, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, url, storage.OpenConfig{})
+		s, err := storage.Drivers{sqlite.Driver, azure.Driver, redis.Driver}.Open(ctx, url, storage.OpenConfig{})
 		if err == nil && !s.Rings() {
 			var bell *doorbell.Doorbell
 			if bell, err = doorbell.Over(s, doorbell.Config{Listen: "127.0.0.1:0"}); err == nil {

@@ -51,8 +51,17 @@ func (w *world) one(ctx context.Context, e event) error {
 		return w.roll(ctx, e)
 	case fullDisk:
 		return w.fillDisk(ctx, e)
+	}
+	return w.disturbStore(ctx, e)
+}
+
+// disturbStore carries out a disturbance of the store's server, or of a connection.
+func (w *world) disturbStore(ctx context.Context, e event) error {
+	switch e.kind {
 	case killStore:
 		return w.restartStore(ctx, e)
+	case stopServer:
+		return w.stopStore(ctx, e)
 	}
 	return w.disturbWire(ctx, e)
 }
@@ -113,8 +122,8 @@ func (w *world) fillDisk(ctx context.Context, e event) error {
 	return err
 }
 
-// restartStore cuts all connections to Azurite, kills it once it has written its data, and starts it again after a
-// while.
+// restartStore kills the store's server, and starts it again after a while. Azurite's connections are cut first, because
+// it must write what it has acknowledged.
 func (w *world) restartStore(ctx context.Context, e event) error {
 	defer w.j.hardship()()
 	for _, wire := range w.storage {
@@ -123,21 +132,39 @@ func (w *world) restartStore(ctx context.Context, e event) error {
 	}
 	w.j.did(e.kind)
 	w.j.say("%s for %v", e.kind, e.lasts.Round(time.Millisecond))
-	for _, wire := range w.storage {
+	var down []*wire
+	if w.store == azureStore {
+		down = w.storage
+	}
+	for _, wire := range down {
 		wire.down()
 	}
-	if err := w.azurite.kill(ctx); err != nil {
+	if err := w.server.kill(ctx); err != nil {
 		return err
 	}
 	wait(ctx, e.lasts)
-	if err := w.azurite.start(context.WithoutCancel(ctx)); err != nil {
+	if err := w.server.start(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	for _, wire := range w.storage {
+	for _, wire := range down {
 		if err := wire.up(); err != nil {
 			return err
 		}
 	}
+	w.j.say("over: %s", e.kind)
+	return nil
+}
+
+// stopStore stops Redis for a while. Its connections stay, and calls wait.
+func (w *world) stopStore(ctx context.Context, e event) error {
+	defer w.j.hardship()()
+	for _, wire := range w.storage {
+		wire.busy.Lock()
+		defer wire.busy.Unlock()
+	}
+	w.j.did(e.kind)
+	w.j.say("%s for %v", e.kind, e.lasts.Round(time.Millisecond))
+	w.server.(*redisServer).stall(ctx, e.lasts)
 	w.j.say("over: %s", e.kind)
 	return nil
 }

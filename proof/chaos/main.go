@@ -7,25 +7,26 @@
 //   - Processes are killed, stalled for longer than a message's visibility, and restarted in order.
 //   - The disk is full for a while.
 //   - A proxy cuts, resets and delays connections, lets only one of their directions through, and breaks answers off.
-//   - Azurite goes away and comes back.
+//   - Azurite or Redis goes away and comes back. Redis is killed in the middle of its work, and stopped.
 //
 // The connections between the processes:
 //
 //	client ─▶ proxy ─▶ web ─────┐                        SQLite: a file on a small disk of its own
 //	                            ├─▶ (proxies ─▶) store ◀─┤
 //	                 workers ───┘                        Azure: Azurite, its data on disk
+//	                                                     Redis: a server that syncs each write to the disk
 //
 // Then all disturbances end, the workers empty the queues, and an auditor looks from outside, over HTTP and in the
 // store. It knows only what was sent and acknowledged. Each of its checks has a name, as in the simulation.
 //
-//	make chaos            all parts, both stores, one after the other, the long form
-//	make chaos-short      all parts, both stores together, in some minutes
+//	make chaos            all parts, all stores, one after the other, the long form
+//	make chaos-short      all parts, all stores together, in some minutes
 //	go run . -store sqlite -n 20000 -for 5m -seed 7
 //	go run . -part coordination -short
 //
 // The second part is coordination. Six processes (coord_child.go) use every package under coord at once, with the
 // shortest leases, and note in journals what they got before they use it. The plan kills them, restarts them, and stops
-// leaders and holders until others have followed. On Azure it also disturbs the proxies and Azurite. Then an auditor
+// leaders and holders until others have followed. On Azure and Redis it also disturbs the proxies and the server. Then an auditor
 // compares the journals with the store (coord_audit.go). All processes share one clock, so it can tell what came first.
 //
 // The third part is processes: a shop whose orders are reserved, charged, packed, booked, picked up and shipped
@@ -58,7 +59,7 @@ import (
 // settings are those of one run, on one store.
 type settings struct {
 	part    string // "reservations", "coordination" or "processes"
-	store   string // "sqlite" or "azure"
+	store   string // "sqlite", "azure" or "redis"
 	n       int    // reservations, or instances
 	lasts   time.Duration
 	seed    uint64
@@ -100,7 +101,8 @@ const (
 
 	sqliteStore = "sqlite"
 	azureStore  = "azure"
-	everyStore  = sqliteStore + "," + azureStore
+	redisStore  = "redis"
+	everyStore  = sqliteStore + "," + azureStore + "," + redisStore
 )
 
 func main() {
@@ -197,8 +199,8 @@ func listRuns(with settings, parts, stores string, short bool) (plan [][]setting
 		}
 		var all []settings
 		for store := range strings.SplitSeq(stores, ",") {
-			if store != sqliteStore && store != azureStore {
-				return nil, fmt.Errorf("-store %q: want %s, %s or both with a comma", store, sqliteStore, azureStore)
+			if store != sqliteStore && store != azureStore && store != redisStore {
+				return nil, fmt.Errorf("-store %q: want %s, %s, %s or some of them with commas", store, sqliteStore, azureStore, redisStore)
 			}
 			s := with
 			s.part, s.store, s.dir = part, store, filepath.Join(with.dir, part, store)
@@ -256,7 +258,7 @@ func runAll(ctx context.Context, all []settings, together bool, out io.Writer) (
 		o := <-runs[i]
 		read++
 		switch {
-		case errors.Is(o.err, errNoAzurite) && len(all) > 1 && os.Getenv("CI") == "":
+		case (errors.Is(o.err, errNoAzurite) || errors.Is(o.err, errNoRedis)) && len(all) > 1 && os.Getenv("CI") == "":
 			_, _ = fmt.Fprintf(out, "%s: SKIPPED: %v\n", all[i].store, o.err)
 		case o.err != nil:
 			return false, o.err

@@ -22,7 +22,8 @@ const (
 	delay      kind = "connections slow"      // each packet late, by a random time
 	oneWay     kind = "half-open connections" // requests arrive, answers don't, then the connection is closed
 	torn       kind = "answers torn"          // closed in the middle of an answer
-	killStore  kind = "Azurite killed"        // and started again after a while
+	killStore  kind = "server killed"         // Azurite or Redis: and started again after a while
+	stopServer kind = "server stopped"        // Redis: SIGSTOP, and SIGCONT
 
 	killChild    kind = "child killed"    // SIGKILL, and soon started again
 	killLeader   kind = "leader killed"   // likewise
@@ -47,7 +48,8 @@ type rate struct {
 	every       time.Duration
 	least, most time.Duration // 0: it takes no time
 	busy        bool          // it begins during a burst of work
-	azure       bool          // on Azure only
+	remote      bool          // of a store that is a server, such as Azurite
+	redis       bool          // of Redis alone
 }
 
 // midst is about how long the workers need for a burst of reservations.
@@ -65,13 +67,14 @@ func rates() []rate {
 		{kind: delay, every: 20 * time.Second, least: time.Second, most: 4 * time.Second},
 		{kind: oneWay, every: 25 * time.Second, least: 500 * time.Millisecond, most: 4 * time.Second},
 		{kind: torn, every: 25 * time.Second, least: 500 * time.Millisecond, most: 3 * time.Second},
-		{kind: killStore, every: 50 * time.Second, least: time.Second, most: 8 * time.Second, azure: true},
+		{kind: killStore, every: 50 * time.Second, least: time.Second, most: 8 * time.Second, remote: true},
+		{kind: stopServer, every: 30 * time.Second, least: 500 * time.Millisecond, most: 6 * time.Second, redis: true},
 	}
 }
 
 // coordRates are the rates of the run of coordination.
 func coordRates() []rate {
-	return withAzure([]rate{
+	return withServer([]rate{
 		{kind: killChild, every: 3 * time.Second},
 		{kind: killLeader, every: 12 * time.Second},
 		{kind: restartChild, every: 8 * time.Second},
@@ -86,7 +89,7 @@ func coordRates() []rate {
 
 // shopRates are the rates of the run of processes.
 func shopRates() []rate {
-	return withAzure([]rate{
+	return withServer([]rate{
 		{kind: killWorker, every: 2 * time.Second},
 		{kind: restartWorker, every: 15 * time.Second},
 		{kind: stopAgent, every: 30 * time.Second, least: 2 * time.Second, most: 4 * time.Second},
@@ -96,12 +99,12 @@ func shopRates() []rate {
 	})
 }
 
-// withAzure adds the disturbances between the processes and Azurite.
-func withAzure(own []rate) []rate {
+// withServer adds the disturbances of a store that is a server, and between the processes and the server.
+func withServer(own []rate) []rate {
 	for _, r := range rates() {
 		switch r.kind {
-		case cut, reset, delay, oneWay, torn, killStore:
-			r.azure = true
+		case cut, reset, delay, oneWay, torn, killStore, stopServer:
+			r.remote = true
 			own = append(own, r)
 		}
 	}
@@ -146,7 +149,7 @@ func (s settings) rates() []rate {
 		all = shopRates()
 	}
 	return slices.DeleteFunc(all, func(r rate) bool {
-		return r.azure && s.store != azureStore || len(s.only) > 0 && !slices.Contains(s.only, r.kind)
+		return r.remote && s.store == sqliteStore || r.redis && s.store != redisStore || len(s.only) > 0 && !slices.Contains(s.only, r.kind)
 	})
 }
 

@@ -13,7 +13,7 @@ func planOf(store string, lasts time.Duration, seed uint64) []event {
 
 func TestPlanFollowsFromItsSeed(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{sqliteStore, azureStore} {
+	for _, store := range []string{sqliteStore, azureStore, redisStore} {
 		one, same, other := planOf(store, time.Minute, 7), planOf(store, time.Minute, 7), planOf(store, time.Minute, 8)
 		if !reflect.DeepEqual(one, same) {
 			t.Errorf("%s: the same seed gives two plans", store)
@@ -27,14 +27,14 @@ func TestPlanFollowsFromItsSeed(t *testing.T) {
 // However short a run is, each kind takes place, in order, and begins within the run.
 func TestPlanHasEachKind(t *testing.T) {
 	t.Parallel()
-	for _, store := range []string{sqliteStore, azureStore} {
+	for _, store := range []string{sqliteStore, azureStore, redisStore} {
 		for part, rates := range map[string][]rate{coordination: coordRates(), processes: shopRates()} {
 			got := map[kind]bool{}
 			for _, e := range (settings{part: part, store: store, lasts: 10 * time.Second, seed: 1}).plan() {
 				got[e.kind] = got[e.kind] || e.must
 			}
 			for _, r := range rates {
-				if want := store == azureStore || !r.azure; got[r.kind] != want {
+				if want := (store != sqliteStore || !r.remote) && (store == redisStore || !r.redis); got[r.kind] != want {
 					t.Errorf("%s on %s: %s must take place: %v, want %v", part, store, r.kind, got[r.kind], want)
 				}
 			}
@@ -52,8 +52,11 @@ func TestPlanHasEachKind(t *testing.T) {
 				}
 			}
 			kinds := 10
-			if store == azureStore {
+			switch store {
+			case azureStore:
 				kinds++
+			case redisStore:
+				kinds += 2
 			}
 			if len(musts) != kinds {
 				t.Errorf("%s in %v: got %d kinds, want %d", store, lasts, len(musts), kinds)
@@ -119,19 +122,19 @@ func TestOrdersOversell(t *testing.T) {
 	}
 }
 
-// Runs on both stores may be together, and a port may be asked for while the listener of another is dead. So no port is
+// Runs on several stores may be together, and a port may be asked for while the listener of another is dead. So no port is
 // given twice.
 func TestNoPortIsGivenTwice(t *testing.T) {
 	t.Parallel()
-	for store, first := range map[string]int{sqliteStore: 20000, azureStore: 25000} {
+	for store, first := range map[string]int{sqliteStore: 20000, azureStore: 25000, redisStore: 30000} {
 		seen := map[int]bool{}
 		for range 400 {
 			port, err := freePort(store)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if port < first || port >= first+5000 {
-				t.Errorf("%s: got port %d, want one from %d to %d", store, port, first, first+4999)
+			if port < first || port >= first+portsOfAStore {
+				t.Errorf("%s: got port %d, want one from %d to %d", store, port, first, first+portsOfAStore-1)
 			}
 			if seen[port] {
 				t.Errorf("%s: port %d twice", store, port)

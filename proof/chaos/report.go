@@ -30,7 +30,7 @@ type report struct {
 	afterStall  times
 	lags        map[string]time.Duration
 	emptied     time.Duration
-	said        string // unusual lines in Azurite's log
+	said        string // unusual lines in the server's log
 	found       []finding
 }
 
@@ -45,8 +45,8 @@ func (w *world) report(c *client, a *auditor, t trace, emptied time.Duration) *r
 		afterKill: t.afterKills(), afterStall: t.afterStalls(), lags: t.lags(), emptied: emptied,
 	}
 	r.deliveries, r.redelivered = t.count()
-	if w.azurite != nil {
-		r.said = w.azurite.trouble()
+	if w.server != nil {
+		r.said = w.server.trouble()
 	}
 	for _, rate := range w.rates() {
 		switch {
@@ -97,7 +97,7 @@ func (r *report) print(out io.Writer) {
 		row("also", "%s: %d", what, r.notes[what])
 	}
 	if r.said != "" {
-		row("Azurite says", "%s", r.said)
+		row("the server says", "%s", r.said)
 	}
 	_ = table.Flush()
 	printFound(out, r.settings, r.found)

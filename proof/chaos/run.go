@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
+	"github.com/millrace-go/millrace/storage/redis"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -27,7 +28,7 @@ type world struct {
 	orders   []*order
 	seats    int
 	disk     *disk
-	azurite  *azurite // nil on SQLite
+	server   server // Azurite or Redis; nil on SQLite
 	wires    []*wire
 	storage  []*wire // those between the programs and the store
 	programs []*program
@@ -95,8 +96,8 @@ func (w *world) open(ctx context.Context) (err error) {
 	}
 	seenByPrograms := "sqlite:" + filepath.Join(w.disk.dir, "data", "reservations.db")
 	w.storeURL = seenByPrograms
-	if w.store == azureStore {
-		if seenByPrograms, err = w.openAzurite(ctx); err != nil {
+	if w.store != sqliteStore {
+		if seenByPrograms, err = w.openServer(ctx); err != nil {
 			return err
 		}
 	}
@@ -122,22 +123,61 @@ func (w *world) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// openAzurite starts Azurite and the proxies before it, and returns the store's URL for the programs.
-func (w *world) openAzurite(ctx context.Context) (seenByPrograms string, err error) {
-	if w.azurite, err = newAzurite(w.root, w.dir); err != nil {
+// A server is the store of a run.
+type server interface {
+	start(ctx context.Context) error
+	kill(ctx context.Context) error
+	close()
+	trouble() string // what it has said
+}
+
+// openServer starts the store's server and the proxies before it, and returns the store's URL for the programs.
+func (w *world) openServer(ctx context.Context) (seenByPrograms string, err error) {
+	if w.store == redisStore {
+		return w.openRedis(ctx)
+	}
+	azurite, err := newAzurite(w.root, w.dir)
+	if err != nil {
 		return "", err
 	}
-	if err := w.azurite.start(ctx); err != nil {
+	w.server = azurite
+	if err := azurite.start(ctx); err != nil {
 		return "", err
 	}
 	for i, service := range []string{"blob", "queue", "table"} {
-		if err := w.wire(service, w.azurite.addr(i)); err != nil {
+		if err := w.wire(service, azurite.addr(i)); err != nil {
 			return "", err
 		}
 	}
 	w.storage = w.wires[len(w.wires)-3:]
-	w.storeURL = "azure:" + place(w.azurite.addr(0), w.azurite.addr(1), w.azurite.addr(2))
+	w.storeURL = "azure:" + place(azurite.addr(0), azurite.addr(1), azurite.addr(2))
 	return "azure:" + place(w.storage[0].proxy.Listen, w.storage[1].proxy.Listen, w.storage[2].proxy.Listen), nil
+}
+
+func (w *world) openRedis(ctx context.Context) (seenByPrograms string, err error) {
+	redis, err := newRedis(w.dir)
+	if err != nil {
+		return "", err
+	}
+	w.server = redis
+	if err := redis.start(ctx); err != nil {
+		return "", err
+	}
+	if err := w.wire("redis", redis.addr()); err != nil {
+		return "", err
+	}
+	w.storage = w.wires[len(w.wires)-1:]
+	w.storeURL = redisURL(redis.addr())
+	return redisURL(w.storage[0].proxy.Listen), nil
+}
+
+// lostByServer adds what the store itself knows to be lost to the findings.
+func (w *world) lostByServer() {
+	if redis, ok := w.server.(*redisServer); ok {
+		if lost := redis.lost(); lost != "" {
+			w.j.fault(nothingLost, "the server has lost %s", lost)
+		}
+	}
 }
 
 func (w *world) wire(name, upstream string) error {
@@ -179,7 +219,7 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (verdict
 	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}
-	store, err := storage.Drivers{sqlite.Driver, azure.Driver}.Open(ctx, w.storeURL, storage.OpenConfig{})
+	store, err := storage.Drivers{sqlite.Driver, azure.Driver, redis.Driver}.Open(ctx, w.storeURL, storage.OpenConfig{})
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +252,7 @@ func (w *world) judge(ctx context.Context, c *client, calmed time.Time) (verdict
 		stopping.Go(p.stop)
 	}
 	stopping.Wait()
+	w.lostByServer()
 	t := trace{}
 	for _, p := range w.programs[1:] {
 		for _, l := range p.all() {
@@ -232,8 +273,8 @@ func (w *world) close() error {
 	for _, wire := range w.wires {
 		wire.down()
 	}
-	if w.azurite != nil {
-		w.azurite.close()
+	if w.server != nil {
+		w.server.close()
 	}
 	var err error
 	if w.disk != nil {

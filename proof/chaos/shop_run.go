@@ -85,10 +85,12 @@ func (w *shopWorld) openShop(ctx context.Context) (front *channel.Channels, err 
 		Stock: max(1, w.n/plentiful), Hurry: 5 * time.Second, Picked: 6 * time.Second, Backoff: 300 * time.Millisecond,
 	}
 	w.storeURL = w.spec.Store
-	if w.store == azureStore {
-		if w.spec.Store, err = w.openAzurite(ctx); err != nil {
+	if w.store != sqliteStore {
+		if w.spec.Store, err = w.openServer(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if w.store == azureStore {
 		// Azurite serves one request at a time.
 		w.spec.Hurry, w.spec.Picked, w.spec.Concurrency = 12*time.Second, 12*time.Second, 6
 	}
@@ -165,10 +167,8 @@ func (w *shopWorld) disturbShop(ctx context.Context, e event) error {
 		})
 	case stopAgent, killStopped:
 		return w.stopAgent(ctx, e)
-	case killStore:
-		return w.restartStore(ctx, e)
 	}
-	return w.disturbWire(ctx, e)
+	return w.disturbStore(ctx, e)
 }
 
 // stopAgent stops a worker when the bank has charged for it and it doesn't know yet, until the step's time is over.
@@ -320,6 +320,7 @@ func (w *shopWorld) judgeShop(ctx context.Context, calmed time.Time) (verdict, e
 		stopping.Go(p.stop)
 	}
 	stopping.Wait()
+	w.lostByServer()
 	for _, rate := range w.rates() {
 		if w.j.done[rate.kind] == 0 {
 			w.j.fault(wasDisturbed, "there was no %s", rate.kind)

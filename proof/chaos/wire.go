@@ -100,16 +100,22 @@ func (w *wire) add(toxic, stream string, with map[string]any) (over func(context
 // given are the ports that freePort has returned. A port is free while its listener is killed, or not begun yet.
 var given sync.Map
 
+// portsOfAStore is how many ports the range of a store has. Outgoing connections have ports from 32768 on.
+const portsOfAStore = 2700
+
 // freePort finds a free port for a run on a store, another one at each call. It is below the range of outgoing
 // connections, because it must be free again after its listener was killed. Each store has a range of its own, because
 // the runs may be together.
 func freePort(store string) (int, error) {
 	first := 20000
-	if store == azureStore {
+	switch store {
+	case azureStore:
 		first = 25000
+	case redisStore:
+		first = 30000
 	}
 	for range 100 {
-		port := first + rand.IntN(5000)
+		port := first + rand.IntN(portsOfAStore)
 		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
@@ -121,5 +127,5 @@ func freePort(store string) (int, error) {
 			return port, nil
 		}
 	}
-	return 0, fmt.Errorf("no free port from %d to %d", first, first+4999)
+	return 0, fmt.Errorf("no free port from %d to %d", first, first+portsOfAStore-1)
 }

@@ -13,11 +13,20 @@ import (
 	"github.com/millrace-go/millrace/storage"
 )
 
-// simulate runs a plan, and returns the auditor's findings.
+// simulate runs a plan on SQLite, and returns the auditor's findings.
 func simulate(t *testing.T, p func(epoch time.Time) plan) (w *world, found []finding) {
 	t.Helper()
+	return simulateOn(t, onSQLite(t), p)
+}
+
+func onSQLite(*testing.T) (open func(*testing.T) *storage.Store) {
+	return func(t *testing.T) *storage.Store { return worldtest.OpenStore(t, worldtest.Virtual) }
+}
+
+func simulateOn(t *testing.T, open func(*testing.T) *storage.Store, p func(epoch time.Time) plan) (w *world, found []finding) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w = newWorld(t, p(time.Now()))
+		w = newWorld(open(t), p(time.Now()))
 		ctx, stop := context.WithCancel(context.Background())
 		var workers sync.WaitGroup
 		for i := range w.plan.Workers {

@@ -9,7 +9,8 @@
 //     of the program.
 //   - Some commands are sent twice, some fail for a while, some for ever, and some kill the process that handles them.
 //
-// Channels, workers, handlers, values and views are the real ones, and so is the store.
+// Channels, workers, handlers, values and views are the real ones, and so is the store: SQLite, and for the random
+// schedules also a Redis server, to which a call takes no virtual time.
 //
 // Then all faults end, the workers empty the queues, and an auditor compares the store with what was sent and
 // acknowledged. It knows nothing else. Each of its checks has a name, under which a run fails.
@@ -31,6 +32,7 @@ import (
 
 	"github.com/millrace-go/millrace/internal/faulttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
 	"github.com/millrace-go/millrace/values"
 )
@@ -80,6 +82,13 @@ func judge(t *testing.T, w *world, found []finding, again string) {
 // Random schedules have many faults.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
+	randomSchedules(t, onSQLite)
+}
+
+// randomSchedules runs the random schedules, each on a store of its own. place is called outside of virtual time, and
+// open in it.
+func randomSchedules(t *testing.T, place func(*testing.T) (open func(*testing.T) *storage.Store)) {
+	t.Helper()
 	first, n, one := seeds(t)
 	var failed atomic.Bool
 	for seed := first; seed < first+n; seed++ {
@@ -90,7 +99,7 @@ func TestRandomSchedules(t *testing.T) {
 			if failed.Load() {
 				return // the failures so far say enough
 			}
-			w, found := simulate(t, func(epoch time.Time) plan { return draw(seed, epoch) })
+			w, found := simulateOn(t, place(t), func(epoch time.Time) plan { return draw(seed, epoch) })
 			if len(found) > 0 {
 				failed.Store(true)
 			}

@@ -4,13 +4,12 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/faulttest"
-	"github.com/millrace-go/millrace/internal/worldtest"
+	"github.com/millrace-go/millrace/storage"
 )
 
 // world is one run.
@@ -38,10 +37,9 @@ type process struct {
 	channels *channel.Channels
 }
 
-func newWorld(t *testing.T, p plan) *world {
-	t.Helper()
+func newWorld(s *storage.Store, p plan) *world {
 	return &world{
-		World: faulttest.New(worldtest.OpenStore(t, worldtest.Virtual), p.Plan), plan: p,
+		World: faulttest.New(s, p.Plan), plan: p,
 		first: map[string]time.Time{}, notes: map[string]int{},
 		acked: map[string]bool{}, sent: map[string]book{}, discarded: map[string]bool{}, ordered: map[string]bool{}, dues: map[string]time.Time{},
 	}
