@@ -15,10 +15,12 @@ const childVar = "MILLRACE_COORD_CHILD"
 
 // A spec says what a child does, or which lock this process opens.
 type spec struct {
-	Role     string        `json:"role"` // of a child: wants, stands, waits or hears
-	Kind     string        `json:"kind"` // lease, quorum, advisory, etcd, redsync; leader, election; signal, subscribe
+	Role     string        `json:"role"`   // of a child: wants, stands, waits or hears
+	Kind     string        `json:"kind"`   // lease, quorum, advisory, etcd, redsync; leader, election; signal, subscribe
+	Server   string        `json:"server"` // redis, or nothing where no server is needed or the kind tells
 	Settings string        `json:"settings"`
 	Places   []string      `json:"places"` // files, accounts, sockets, or a URL
+	Pids     []int         `json:"pids"`   // of the servers
 	Name     string        `json:"name"`
 	For      time.Duration `json:"for"`
 }

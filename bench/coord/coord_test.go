@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +64,37 @@ func TestRepetitions(t *testing.T) {
 	}
 }
 
+// Locks on Redis have rows beside redsync's, with the CPU time of client and servers.
+func TestLocksOnRedis(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil && !strings.Contains(os.Getenv("MILLRACE_REQUIRE"), "redis") {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "coord.json")
+	var table, errs strings.Builder
+	if code := run(t.Context(), []string{"-works", "lease,contended,quorum", "-systems", "millrace-redis,redsync", "-reps", "1", "-for", "50ms", "-json", file}, &table, &errs); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, errs.String())
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Samples) != 6 {
+		t.Errorf("%d samples, want 6", len(r.Samples))
+	}
+	for _, s := range r.Samples {
+		if s.Work != "contended" && !(s.Values[4] > 0 && s.Values[3] > s.Values[4]) {
+			t.Errorf("%s of %s: CPU %v µs, of it the servers %v", s.Work, s.System, s.Values[3], s.Values[4])
+		}
+	}
+	if !strings.Contains(table.String(), "| redsync, everysec | relaxed |") || !strings.Contains(table.String(), ", Redis 7") {
+		t.Errorf("no row, or no version of the server:\n%s", table.String())
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	p := plan{}
 	if err := p.choose([]string{"handover", "lease"}, nil); err != nil {
@@ -75,10 +107,12 @@ func TestMarkdown(t *testing.T) {
 			r.Samples = append(r.Samples, Sample{Work: work, System: system, Rep: i + 1, Values: v})
 		}
 	}
-	add("lease", ours, []float64{100, 10, 40}, []float64{300, 10, 40})
-	add("lease", normal, []float64{1000, 1, 2})
-	add("lease", "redsync", []float64{500, 2, 4})
-	add("lease", "etcd", []float64{50, 20, 20})
+	add("lease", ours, []float64{100, 10, 40, 8, 0}, []float64{300, 10, 40, 8, 0})
+	add("lease", normal, []float64{1000, 1, 2, 4, 0})
+	add("lease", onRedis, []float64{250, 1, 2, 60, 20})
+	add("lease", "redsync", []float64{500, 2, 4, 30, 10})
+	add("lease", "redsync-always", []float64{400, 5, 4, 40, 20})
+	add("lease", "etcd", []float64{50, 20, 20, 16, 4})
 	add("handover", ours, []float64{5, 10})
 	r.Samples = append(r.Samples, Sample{Work: "handover", System: "etcd", Rep: 1, Err: "no luck"})
 	r.Requests = []Requests{{"one thing", 2}}
@@ -87,11 +121,13 @@ func TestMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"| Millrace | strict | 200 [100, 300] | – | 10.0 [10.0, 10.0] | – | 40.0 [40.0, 40.0] | – |\n" +
-			"| Millrace, sync=normal | relaxed | 1,000 [1,000, 1,000] | – | 1.00 [1.00, 1.00] | – | 2.00 [2.00, 2.00] | – |\n" +
-			"| redsync, everysec | relaxed | 500 [500, 500] | 2.00 × | 2.00 [2.00, 2.00] | 2.00 × | 4.00 [4.00, 4.00] | 2.00 × |\n" +
-			"| etcd | strict | 50.0 [50.0, 50.0] | 4.00 × | 20.0 [20.0, 20.0] | 2.00 × | 20.0 [20.0, 20.0] | 0.500 × |\n",
-		"|---|---|---|---|---|---|---|---|\n",
+		"| Millrace | strict | 200 [100, 300] | – | 10.0 [10.0, 10.0] | – | 40.0 [40.0, 40.0] | – | 8.00 [8.00, 8.00] | – | 0 [0, 0] |\n" +
+			"| Millrace, sync=normal | relaxed | 1,000 [1,000, 1,000] | – | 1.00 [1.00, 1.00] | – | 2.00 [2.00, 2.00] | – | 4.00 [4.00, 4.00] | – | 0 [0, 0] |\n" +
+			"| Millrace, Redis everysec | relaxed | 250 [250, 250] | – | 1.00 [1.00, 1.00] | – | 2.00 [2.00, 2.00] | – | 60.0 [60.0, 60.0] | – | 20.0 [20.0, 20.0] |\n" +
+			"| redsync, everysec | relaxed | 500 [500, 500] | 0.500 × | 2.00 [2.00, 2.00] | 2.00 × | 4.00 [4.00, 4.00] | 2.00 × | 30.0 [30.0, 30.0] | 0.500 × | 10.0 [10.0, 10.0] |\n" +
+			"| redsync, always | strict | 400 [400, 400] | 0.500 × | 5.00 [5.00, 5.00] | 0.500 × | 4.00 [4.00, 4.00] | 0.100 × | 40.0 [40.0, 40.0] | 5.00 × | 20.0 [20.0, 20.0] |\n" +
+			"| etcd | strict | 50.0 [50.0, 50.0] | 4.00 × | 20.0 [20.0, 20.0] | 2.00 × | 20.0 [20.0, 20.0] | 0.500 × | 16.0 [16.0, 16.0] | 2.00 × | 4.00 [4.00, 4.00] |\n",
+		"|---|---|---|---|---|---|---|---|---|---|---|\n",
 		"| system | durability | p50, ms | longest, ms |\n|---|---|---|---|\n| Millrace | strict | 5.00 [5.00, 5.00] | 10.0 [10.0, 10.0] |\n",
 		"| one thing | 2.00 |\n",
 		"The load average was 1.00 and 2.00 before and after.",

@@ -169,13 +169,13 @@ func signals(place placing) measure {
 }
 
 func redisSignals(ctx context.Context, r *round) (values []float64, err error) {
-	sockets, err := r.redis(ctx, "everysec", 1)
+	started, err := r.redis(ctx, "everysec", 1)
 	if err != nil {
 		return nil, err
 	}
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: sockets[0]})
+	c := redis.NewClient(&redis.Options{Network: "unix", Addr: started[0].Socket})
 	defer func() { err = errors.Join(err, c.Close()) }()
-	return r.broadcast(ctx, spec{Role: "hears", Kind: "subscribe", Places: sockets}, func(text string) error {
+	return r.broadcast(ctx, spec{Role: "hears", Kind: "subscribe", Places: []string{started[0].Socket}}, func(text string) error {
 		return c.Publish(ctx, topic, text).Err()
 	})
 }

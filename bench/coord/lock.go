@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,13 +13,14 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 	redsyncredis "github.com/go-redsync/redsync/v4/redis"
-	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	pool "github.com/go-redsync/redsync/v4/redis/goredis/v9"
 	"github.com/jackc/pgx/v5"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 	etcd "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 
+	"github.com/millrace-go/millrace/bench/host"
 	"github.com/millrace-go/millrace/bench/servers"
 	"github.com/millrace-go/millrace/bench/stats"
 	"github.com/millrace-go/millrace/coord/lease"
@@ -26,6 +28,7 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
 	"github.com/millrace-go/millrace/storage/doorbell"
+	"github.com/millrace-go/millrace/storage/redis"
 	"github.com/millrace-go/millrace/storage/sqlite"
 )
 
@@ -36,30 +39,60 @@ type lock func(context.Context) (unlock func(context.Context) error, err error)
 func (s spec) at(ctx context.Context, r *round, n int) (spec, error) {
 	s.Name = fmt.Sprintf("n%d", r.rand.Uint32())
 	s.For = r.spell
+	var all []*servers.Server
 	var err error
-	switch s.Kind {
-	case "lease", "quorum", "leader":
+	switch {
+	case s.Server == "redis", s.Kind == "redsync":
+		all, err = r.redis(ctx, s.Settings, n)
+	case s.Kind == "lease", s.Kind == "quorum", s.Kind == "leader":
 		for i := range n {
 			s.Places = append(s.Places, filepath.Join(r.dir, fmt.Sprint(i))+s.Settings)
 		}
-	case "redsync":
-		s.Places, err = r.redis(ctx, s.Settings, n)
-	case "advisory":
+	case s.Kind == "advisory":
 		var server *servers.Server
-		if server, err = r.postgres(ctx); err == nil {
-			s.Places = []string{servers.PostgresURL(server.Socket, "postgres")}
-		}
+		server, err = r.postgres(ctx)
+		all = append(all, server)
 	default:
 		var server *servers.Server
-		if server, err = r.etcd(ctx); err == nil {
-			s.Places = []string{server.Socket}
-		}
+		server, err = r.etcd(ctx)
+		all = append(all, server)
 	}
-	return s, err
+	if err != nil {
+		return s, err
+	}
+	for _, x := range all {
+		place := x.Socket
+		switch {
+		case s.Server == "redis":
+			place = (&url.URL{Scheme: onServer, Path: x.Socket, RawQuery: "prefix=bench"}).String()
+		case s.Kind == "advisory":
+			place = servers.PostgresURL(x.Socket, "postgres")
+		}
+		s.Places, s.Pids = append(s.Places, place), append(s.Pids, x.Pid)
+	}
+	return s, nil
 }
 
-// openStore opens a file, or an account as in "azure:…" with a doorbell.
+// onServer is the scheme of stores on a Redis server.
+const onServer = "redis+unix"
+
+// servers is the CPU time that the servers have used, in seconds.
+func (s spec) servers() (sum float64, err error) {
+	for _, pid := range s.Pids {
+		one, err := host.CPU(host.Proc, pid)
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
+// openStore opens a file, a URL of a Redis server, or an account as in "azure:…" with a doorbell.
 func openStore(ctx context.Context, place string) (*storage.Store, error) {
+	if strings.HasPrefix(place, onServer+":") {
+		return redis.Open(ctx, place)
+	}
 	account, ok := strings.CutPrefix(place, "azure:")
 	if !ok {
 		return sqlite.Open(ctx, place)
@@ -97,8 +130,8 @@ func (s spec) open(ctx context.Context) (lock, func() error, error) {
 		var pools []redsyncredis.Pool
 		var ends []func() error
 		for _, place := range s.Places {
-			c := redis.NewClient(&redis.Options{Network: "unix", Addr: place})
-			pools, ends = append(pools, goredis.NewPool(c)), append(ends, c.Close)
+			c := goredis.NewClient(&goredis.Options{Network: "unix", Addr: place})
+			pools, ends = append(pools, pool.NewPool(c)), append(ends, c.Close)
 		}
 		locks := redsync.New(pools...)
 		return func(ctx context.Context) (func(context.Context) error, error) {
@@ -176,24 +209,64 @@ func uncontended(s spec, places int) measure {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, end()) }()
-		var took []float64
-		began, warm := time.Now(), false
-		for n := 0; n < 3 || !warm || time.Since(began) < r.spell; n++ {
-			if !warm && time.Since(began) > r.spell/3 {
-				began, warm, took = time.Now(), true, nil
-			}
-			at := time.Now()
-			unlock, err := lock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			if err := unlock(ctx); err != nil {
-				return nil, err
-			}
-			took = append(took, milli(time.Since(at)))
+		took, begun, err := repeated(ctx, s, lock, r.spell)
+		if err != nil {
+			return nil, err
 		}
-		return []float64{float64(len(took)) / time.Since(began).Seconds(), stats.Percentile(took, 50), stats.Percentile(took, 99)}, nil
+		passed := time.Since(begun.at).Seconds()
+		client, err := host.OwnCPU()
+		if err != nil {
+			return nil, err
+		}
+		server, err := s.servers()
+		if err != nil {
+			return nil, err
+		}
+		each := 1e6 / float64(len(took))
+		return []float64{float64(len(took)) / passed, stats.Percentile(took, 50), stats.Percentile(took, 99),
+			(client - begun.client + server - begun.server) * each, (server - begun.server) * each}, nil
 	}
+}
+
+// begun is the time, and the CPU time so far, at the beginning of a measurement.
+type begun struct {
+	at             time.Time
+	client, server float64
+}
+
+// begin reads the server's CPU time first, because the reading costs time and CPU itself.
+func (s spec) begin() (b begun, err error) {
+	if b.server, err = s.servers(); err != nil {
+		return b, err
+	}
+	b.client, err = host.OwnCPU()
+	b.at = time.Now()
+	return b, err
+}
+
+// repeated locks and unlocks for a time, and says how long each took, in milliseconds.
+func repeated(ctx context.Context, s spec, lock lock, spell time.Duration) (took []float64, b begun, err error) {
+	if b, err = s.begin(); err != nil {
+		return nil, b, err
+	}
+	for n, warm := 0, false; n < 3 || !warm || time.Since(b.at) < spell; n++ {
+		if !warm && time.Since(b.at) > spell/3 {
+			warm, took = true, nil
+			if b, err = s.begin(); err != nil {
+				return nil, b, err
+			}
+		}
+		at := time.Now()
+		unlock, err := lock(ctx)
+		if err != nil {
+			return nil, b, err
+		}
+		if err := unlock(ctx); err != nil {
+			return nil, b, err
+		}
+		took = append(took, milli(time.Since(at)))
+	}
+	return took, b, nil
 }
 
 const (

@@ -158,11 +158,11 @@ func postgresNumbers(cache string) source {
 
 func redisNumbers(fsync string) source {
 	return func(ctx context.Context, r *round, n int) ([]next, func() error, error) {
-		sockets, err := r.redis(ctx, fsync, 1)
+		started, err := r.redis(ctx, fsync, 1)
 		if err != nil {
 			return nil, nil, err
 		}
-		c := redis.NewClient(&redis.Options{Network: "unix", Addr: sockets[0]})
+		c := redis.NewClient(&redis.Options{Network: "unix", Addr: started[0].Socket})
 		return same(func(ctx context.Context) (int64, error) { return c.Incr(ctx, "orders").Result() }, n), c.Close, nil
 	}
 }

@@ -78,7 +78,7 @@ func (r *Report) markdown(w io.Writer) error {
 	}
 	lost := stats.Summarize(stolen)
 	fmt.Fprintf(&b, "The load average was %s before and after. The host gave others at most %s %% of this machine's processor time during a measurement, in the middle one %s %%.\n", strings.Join(r.Loads, " and "), chart.Number(lost.Max), chart.Number(lost.Median))
-	b.WriteString("“×” is how many times as good Millrace is (more, or less time), in its row of the same durability where there is one. Strict: what was answered survives a power failure. Relaxed: a power failure may lose the last second. None: nothing outlives the server or the connection. Servers run on the same machine, behind Unix sockets.\n")
+	b.WriteString("“×” is how many times as good Millrace is (more, or less time), in its row of the same durability where there is one, and on Redis beside redsync. Strict: what was answered survives a power failure. Relaxed: a power failure may lose the last second. None: nothing outlives the server or the connection. Servers run on the same machine, behind Unix sockets.\n")
 	for _, work := range r.works {
 		r.table(&b, work)
 	}
@@ -124,7 +124,7 @@ func (r *Report) table(b *strings.Builder, w work) {
 		}
 		return order
 	})
-	compared := rows[0].Name == ours && slices.ContainsFunc(rows, func(s System) bool { return !s.own() })
+	compared := rows[0].own() && slices.ContainsFunc(rows, func(s System) bool { return !s.own() })
 	fmt.Fprintf(b, "\n### %s\n\n| system | durability |", w.title)
 	for _, m := range w.metrics {
 		fmt.Fprintf(b, " %s |", m.title())
@@ -146,8 +146,12 @@ func (r *Report) table(b *strings.Builder, w work) {
 	}
 }
 
-// beside is Millrace's system of the same durability if there is one in the table, else the one with its defaults.
+// beside is Millrace's system of the same durability if there is one in the table, else the one with its defaults. A
+// lock on Redis is beside Millrace's on Redis.
 func (r *Report) beside(w work, s System) string {
+	if kind, ok := strings.CutPrefix(s.Name, "redsync"); ok && !math.IsNaN(r.sum(w, onRedis+kind, 0).Median) {
+		return onRedis + kind
+	}
 	if s.Durability == relaxed && !math.IsNaN(r.sum(w, normal, 0).Median) {
 		return normal
 	}
@@ -193,7 +197,7 @@ func (w *world) versions(all []System) map[string]string {
 		text := host.Versions(s.Modules)
 		for name, server := range w.servers {
 			kind, _, _ := strings.Cut(s.Name, "-")
-			if kind == "redsync" {
+			if kind == "redsync" || strings.HasPrefix(s.Name, onRedis) {
 				kind = "redis"
 			}
 			if server.Server != nil && strings.HasPrefix(name, kind) && !strings.Contains(text, server.Version) {

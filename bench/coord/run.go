@@ -153,9 +153,9 @@ func (w *world) postgres(ctx context.Context) (*servers.Server, error) {
 	})
 }
 
-// redis returns the sockets of n servers.
-func (w *world) redis(ctx context.Context, fsync string, n int) ([]string, error) {
-	var all []string
+// redis starts n servers.
+func (w *world) redis(ctx context.Context, fsync string, n int) ([]*servers.Server, error) {
+	var all []*servers.Server
 	for i := range n {
 		s, err := w.server(fmt.Sprintf("redis-%s-%d", fsync, i), func(dir string) (*servers.Server, error) {
 			return servers.Redis(ctx, dir, "--appendfsync", fsync)
@@ -163,7 +163,7 @@ func (w *world) redis(ctx context.Context, fsync string, n int) ([]string, error
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, s.Socket)
+		all = append(all, s)
 	}
 	return all, nil
 }

@@ -45,12 +45,19 @@ const (
 	ours    = "millrace"
 	normal  = "millrace-normal"
 	azurite = "millrace-azurite"
+
+	onRedis       = "millrace-redis"
+	onRedisAlways = "millrace-redis-always"
 )
+
+// The settings of Redis's appendfsync.
+const everysec, always = "everysec", "always"
 
 const (
 	oursModule    = "github.com/millrace-go/millrace"
 	sqliteModule  = "modernc.org/sqlite"
 	redsyncModule = "github.com/go-redsync/redsync/v4"
+	rueidisModule = "github.com/redis/rueidis"
 	redisModule   = "github.com/redis/go-redis/v9"
 	pgxModule     = "github.com/jackc/pgx/v5"
 	etcdModule    = "go.etcd.io/etcd/client/v3"
@@ -61,6 +68,8 @@ func systems() []System {
 		{ours, "Millrace", strict, "SQLite, all defaults (sync=full); the quorum: three files", []string{oursModule, sqliteModule}},
 		{normal, "Millrace, sync=normal", relaxed, "SQLite, sync=normal", []string{oursModule, sqliteModule}},
 		{azurite, "Millrace, Azurite", strict, "Azurite in memory, through a doorbell on 127.0.0.1", []string{oursModule}},
+		{onRedis, "Millrace, Redis everysec", relaxed, "Redis, appendonly, appendfsync everysec; the quorum: three servers", []string{oursModule, rueidisModule}},
+		{onRedisAlways, "Millrace, Redis always", strict, "likewise, appendfsync always", []string{oursModule, rueidisModule}},
 		{"memory", "mutex in memory", none, "sync.Mutex and an int64", nil},
 		{"postgres", "PostgreSQL", strict, "synchronous_commit=on; SELECT nextval(…), a connection for each goroutine", []string{pgxModule}},
 		{"postgres-cache", "PostgreSQL, CACHE 1000", strict, "likewise, CREATE SEQUENCE … CACHE 1000", []string{pgxModule}},
@@ -78,24 +87,27 @@ func works() []work {
 	rate := []metric{{"rate", "/s", true}, {"a number", "ns", false}}
 	sources := map[string]source{
 		ours: millraceNumbers, "memory": memoryNumbers, "postgres": postgresNumbers(""), "postgres-cache": postgresNumbers(" CACHE 1000"),
-		"redis": redisNumbers("everysec"), "redis-always": redisNumbers("always"),
+		"redis": redisNumbers(everysec), "redis-always": redisNumbers(always),
 	}
 	one, two := map[string]measure{}, map[string]measure{}
 	for name, s := range sources {
 		one[name], two[name] = numbers(s, 1), numbers(s, 2)
 	}
-	locks := []metric{{"acquired and released", "/s", true}, {"p50 of both", "ms", false}, {"p99 of both", "ms", false}}
+	locks := []metric{{"acquired and released", "/s", true}, {"p50 of both", "ms", false}, {"p99 of both", "ms", false},
+		{"CPU of client and servers", "µs", false}, {"of it the servers, µs", "", false}}
 	singles := map[string]spec{
-		ours: {Kind: "lease"}, normal: {Kind: "lease", Settings: "?sync=normal"}, "postgres-lock": {Kind: "advisory"},
-		"etcd": {Kind: "etcd"}, "redsync": {Kind: "redsync", Settings: "everysec"}, "redsync-always": {Kind: "redsync", Settings: "always"},
+		ours: {Kind: "lease"}, normal: {Kind: "lease", Settings: "?sync=normal"}, onRedis: {Kind: "lease", Server: "redis", Settings: everysec},
+		onRedisAlways: {Kind: "lease", Server: "redis", Settings: always}, "postgres-lock": {Kind: "advisory"},
+		"etcd": {Kind: "etcd"}, "redsync": {Kind: "redsync", Settings: everysec}, "redsync-always": {Kind: "redsync", Settings: always},
 	}
 	lone, contended := map[string]measure{}, map[string]measure{}
 	for name, s := range singles {
 		lone[name], contended[name] = uncontended(s, 1), wanted(s)
 	}
 	quorums := map[string]measure{
-		ours: uncontended(spec{Kind: "quorum"}, 3), normal: uncontended(spec{Kind: "quorum", Settings: "?sync=normal"}, 3), "redsync": uncontended(spec{Kind: "redsync", Settings: "everysec"}, 3),
-		"redsync-always": uncontended(spec{Kind: "redsync", Settings: "always"}, 3),
+		ours: uncontended(spec{Kind: "quorum"}, 3), onRedis: uncontended(spec{Kind: "quorum", Server: "redis", Settings: everysec}, 3),
+		onRedisAlways: uncontended(spec{Kind: "quorum", Server: "redis", Settings: always}, 3), normal: uncontended(spec{Kind: "quorum", Settings: "?sync=normal"}, 3), "redsync": uncontended(spec{Kind: "redsync", Settings: everysec}, 3),
+		"redsync-always": uncontended(spec{Kind: "redsync", Settings: always}, 3),
 	}
 	leads := map[string]spec{ours: {Kind: "leader"}, "etcd": {Kind: "election"}}
 	stops, kills := map[string]measure{}, map[string]measure{}

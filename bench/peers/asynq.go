@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace-go/millrace/bench/peers/child"
 )
@@ -22,7 +18,6 @@ type asynqClient struct {
 	at     asynq.RedisClientOpt
 	config asynq.Config
 	client *asynq.Client
-	redis  redis.UniversalClient
 }
 
 func openAsynq(tuned bool) openFunc {
@@ -33,10 +28,6 @@ func openAsynq(tuned bool) openFunc {
 			c.config.Concurrency, c.config.TaskCheckInterval = 64, time.Millisecond
 		}
 		c.client = asynq.NewClient(c.at)
-		var ok bool
-		if c.redis, ok = c.at.MakeRedisClient().(redis.UniversalClient); !ok {
-			return nil, fmt.Errorf("asynq's client is a %T", c.at.MakeRedisClient())
-		}
 		return c, nil
 	}
 }
@@ -85,11 +76,10 @@ func (c *asynqClient) Start(_ context.Context, handle func(child.Job)) error {
 }
 
 func (c *asynqClient) Operations(ctx context.Context) (int64, error) {
-	info, err := c.redis.Info(ctx, "stats").Result()
-	if err != nil {
-		return 0, err
-	}
-	_, rest, _ := strings.Cut(info, "total_commands_processed:")
-	count, _, _ := strings.Cut(rest, "\r\n")
-	return strconv.ParseInt(count, 10, 64)
+	return redisInfo(ctx, c.at.Addr, "total_commands_processed")
+}
+
+// Memory implements child.Sized.
+func (c *asynqClient) Memory(ctx context.Context) (int64, error) {
+	return redisInfo(ctx, c.at.Addr, usedMemory)
 }

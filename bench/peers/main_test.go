@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +33,7 @@ func TestSmoke(t *testing.T) {
 	if code := run(t.Context(), args, &table, &log); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, log.String())
 	}
-	for _, work := range child.Works {
+	for _, work := range append(slices.Clone(queueWorks), child.Sync) {
 		if !strings.Contains(table.String(), headings[work]) {
 			t.Errorf("no table of %s", work)
 		}
@@ -89,6 +91,40 @@ func TestSmoke(t *testing.T) {
 	}
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Each system on Redis does each of its works, and the server's CPU, commands and memory are known.
+func TestSmokeOnRedis(t *testing.T) {
+	if testing.Short() {
+		t.Skip("measures for some seconds")
+	}
+	if _, err := exec.LookPath("redis-server"); err != nil && !strings.Contains(os.Getenv("MILLRACE_REQUIRE"), "redis") {
+		t.Skip(err)
+	}
+	file := filepath.Join(t.TempDir(), "peers.json")
+	var table, log strings.Builder
+	args := []string{"-systems", "asynq,millrace-redis,millrace-redis-cqrs,redis-driver", "-reps", "1", "-for", "50ms", "-backlog", "300", "-json", file}
+	if code := run(t.Context(), args, &table, &log); code != 0 {
+		t.Fatalf("exit code %d\n%s", code, log.String())
+	}
+	r, err := load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 3*len(redisWorks) + len(asynqWorks); len(r.Samples) != want {
+		t.Errorf("%d samples, want %d", len(r.Samples), want)
+	}
+	for _, s := range r.Samples {
+		if s.Work == child.Paced && s.ServerCPU <= 0 || s.Operations <= 0 {
+			t.Errorf("%s, %s: the server's CPU %v s, %d commands", s.System, s.Work, s.ServerCPU, s.Operations)
+		}
+		if s.Work == child.Waiting && (s.N != 300 || s.Memory < 300*200) {
+			t.Errorf("%s: %d jobs wait in %d bytes", s.System, s.N, s.Memory)
+		}
+		if s.Work == child.Paced && len(s.Latencies) != 50 {
+			t.Errorf("%s: %d latencies, want 50", s.System, len(s.Latencies))
+		}
 	}
 }
 

@@ -34,19 +34,27 @@ type sum struct {
 
 // millrace is a client of Millrace with all its defaults.
 type millrace struct {
+	server   string // the socket of the Redis server, if there is one
 	store    *storage.Store
 	channels *channel.Channels
 	sender   *channel.Sender[job]
 	register func(h *handlers.Registry, handle func(child.Job))
 }
 
-func openMillrace(ctx context.Context, spec child.Spec, routes ...channel.Route) (*millrace, error) {
+// A place opens the store of a measurement.
+type place func(ctx context.Context, spec child.Spec) (*storage.Store, error)
+
+func onSQLite(ctx context.Context, spec child.Spec) (*storage.Store, error) {
+	return sqlite.Open(ctx, filepath.Join(spec.Dir, "millrace.db"))
+}
+
+func openMillrace(ctx context.Context, spec child.Spec, on place, routes ...channel.Route) (*millrace, error) {
 	all, err := channel.NewRoutes(append(routes, channel.Command[job]("jobs"))...)
 	if err != nil {
 		return nil, err
 	}
-	m := &millrace{}
-	if m.store, err = sqlite.Open(ctx, filepath.Join(spec.Dir, "millrace.db")); err != nil {
+	m := &millrace{server: spec.Addr}
+	if m.store, err = on(ctx, spec); err != nil {
 		return nil, err
 	}
 	if m.channels, err = channel.New(m.store, all, "/bench"); err != nil {
@@ -57,24 +65,34 @@ func openMillrace(ctx context.Context, spec child.Spec, routes ...channel.Route)
 }
 
 // openReact is a reaction that does nothing but count.
-func openReact(ctx context.Context, spec child.Spec) (child.Client, error) {
-	m, err := openMillrace(ctx, spec)
-	if err != nil {
-		return nil, err
+func openReact(on place) openFunc {
+	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
+		m, err := openMillrace(ctx, spec, on)
+		if err != nil {
+			return nil, err
+		}
+		m.register = func(h *handlers.Registry, handle func(child.Job)) {
+			handlers.React(h, "jobs", func(_ context.Context, j job) error { handle(j.Job); return nil })
+		}
+		return m, nil
 	}
-	m.register = func(h *handlers.Registry, handle func(child.Job)) {
-		handlers.React(h, "jobs", func(_ context.Context, j job) error { handle(j.Job); return nil })
-	}
-	return m, nil
 }
 
 // openCQRS opens the full path: a command is decided on one of 365 value objects, and its event folded into one of as
 // many views. The view's function is the handler.
-func openCQRS(ctx context.Context, spec child.Spec) (child.Client, error) {
-	m, err := openMillrace(ctx, spec, channel.Event[done]("sums"))
-	if err != nil {
-		return nil, err
+func openCQRS(on place) openFunc {
+	return func(ctx context.Context, spec child.Spec) (child.Client, error) {
+		m, err := openMillrace(ctx, spec, on, channel.Event[done]("sums"))
+		if err != nil {
+			return nil, err
+		}
+		m.decide()
+		return m, nil
 	}
+}
+
+// decide makes the client handle by the full path.
+func (m *millrace) decide() {
 	key := func(j child.Job) string { return fmt.Sprintf("day-%d", j.N%365) }
 	add := func(s sum, j child.Job) sum { return sum{Count: s.Count + 1, Last: j.N} }
 	days := values.New(m.channels, "days", values.Config[sum]{})
@@ -88,7 +106,6 @@ func openCQRS(ctx context.Context, spec child.Spec) (child.Client, error) {
 			return add(s, d.Job)
 		})
 	}
-	return m, nil
 }
 
 func (m *millrace) Send(ctx context.Context, j child.Job) error { return m.sender.Send(ctx, job{j}) }
@@ -112,10 +129,19 @@ func (m *millrace) Start(ctx context.Context, handle func(child.Job)) error {
 	return nil
 }
 
-func (m *millrace) Operations(context.Context) (int64, error) {
+// Operations counts a server's commands as it does itself, so that those within a script count, too.
+func (m *millrace) Operations(ctx context.Context) (int64, error) {
+	if m.server != "" {
+		return redisInfo(ctx, m.server, "total_commands_processed")
+	}
 	var n int64
 	for _, r := range m.store.Requests() {
 		n += r.Count
 	}
 	return n, nil
+}
+
+// Memory implements child.Sized.
+func (m *millrace) Memory(ctx context.Context) (int64, error) {
+	return redisInfo(ctx, m.server, usedMemory)
 }

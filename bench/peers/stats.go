@@ -16,13 +16,16 @@ type metric struct {
 
 var rate = []metric{{"rate", "/s", true, func(s child.Sample) float64 { return float64(s.N) / s.Seconds }}}
 
+var latency = []metric{
+	{"p50", " ms", false, func(s child.Sample) float64 { return stats.Percentile(s.Latencies, 50) }},
+	{"p99", " ms", false, func(s child.Sample) float64 { return stats.Percentile(s.Latencies, 99) }},
+}
+
 var metrics = map[child.Work][]metric{
 	child.Send1: rate, child.Send16: rate, child.Batch: rate, child.Drain: rate, child.Balanced: rate, child.Sync: rate,
-	child.Latency: {
-		{"p50", " ms", false, func(s child.Sample) float64 { return stats.Percentile(s.Latencies, 50) }},
-		{"p99", " ms", false, func(s child.Sample) float64 { return stats.Percentile(s.Latencies, 99) }},
-	},
-	child.Idle: {{"CPU", " s/min", false, func(s child.Sample) float64 { return perMinute(s, s.ClientCPU+s.ServerCPU) }}},
+	child.Latency: latency, child.Paced: latency,
+	child.Waiting: {{"memory", " bytes", false, func(s child.Sample) float64 { return float64(s.Memory) / float64(s.N) }}},
+	child.Idle:    {{"CPU", " s/min", false, func(s child.Sample) float64 { return perMinute(s, s.ClientCPU+s.ServerCPU) }}},
 }
 
 func perMinute(s child.Sample, v float64) float64 { return v * 60 / s.Seconds }

@@ -64,10 +64,12 @@ func redisServer(appendfsync string) func(context.Context, string) (*servers.Ser
 	}
 }
 
-// queueWorks are all works but the disk's. singleWorks are for systems that can't send many jobs in a call.
+// queueWorks are all works but the disk's and the server's memory. redisWorks have the memory, too. asynqWorks are
+// without the sending of many jobs in a call.
 var (
-	queueWorks  = without(child.Works, child.Sync)
-	singleWorks = without(queueWorks, child.Batch)
+	redisWorks = without(child.Works, child.Sync)
+	queueWorks = without(redisWorks, child.Waiting)
+	asynqWorks = without(redisWorks, child.Batch)
 )
 
 func without(works []child.Work, one child.Work) []child.Work {
@@ -88,6 +90,7 @@ func contenders() []contender {
 	watermill := []string{"github.com/ThreeDotsLabs/watermill", "github.com/ThreeDotsLabs/watermill-sql/v4", "github.com/jackc/pgx/v5"}
 	const (
 		ownDocs       = "docs/operating.md"
+		redisDocs     = "docs/redis.md"
 		riverDocs     = "documentation of river.Config and river.QueueConfig"
 		riverExample  = "documentation of package river, first example"
 		riverOnSQLite = ", and riversqlite: one connection"
@@ -95,10 +98,19 @@ func contenders() []contender {
 		backliteDocs  = "README.md of Backlite, “Client initialization”"
 		watermillDocs = "documentation of sql.PostgreSQLQueueSchema and sql.SubscriberConfig"
 	)
+	onServer := []string{"github.com/millrace-go/millrace", "github.com/redis/rueidis"}
 	all := []contender{
-		{System: System{"millrace", "Millrace", Ours, Strict, "SQLite, all defaults; a reaction that does nothing", ownDocs}, modules: ours, open: openReact},
+		{System: System{"millrace", "Millrace", Ours, Strict, "SQLite, all defaults; a reaction that does nothing", ownDocs}, modules: ours, open: openReact(onSQLite)},
 		{System: System{"millrace-cqrs", "Millrace, full path", Ours, Strict,
-			"SQLite, all defaults; command → decision on one of 365 value objects → event → view; the view's function counts as the handler", ownDocs}, modules: ours, open: openCQRS},
+			"SQLite, all defaults; command → decision on one of 365 value objects → event → view; the view's function counts as the handler", ownDocs}, modules: ours, open: openCQRS(onSQLite)},
+		{System: System{"millrace-redis", "Millrace, Redis everysec", Ours, Relaxed,
+			"Redis, appendfsync everysec, else all defaults; a reaction that does nothing", redisDocs}, modules: onServer, works: redisWorks, open: openReact(onRedis), server: redisServer(everysec)},
+		{System: System{"millrace-redis-cqrs", "Millrace, Redis everysec, full path", Ours, Relaxed,
+			"Redis, appendfsync everysec, else all defaults; the full path", redisDocs}, modules: onServer, works: redisWorks, open: openCQRS(onRedis), server: redisServer(everysec)},
+		{System: System{"millrace-redis-always", "Millrace, Redis always", Ours, Strict,
+			"Redis, appendfsync always, else all defaults; a reaction that does nothing", redisDocs}, modules: onServer, works: redisWorks, open: openReact(onRedis), server: redisServer(always)},
+		{System: System{"millrace-redis-always-cqrs", "Millrace, Redis always, full path", Ours, Strict,
+			"Redis, appendfsync always, else all defaults; the full path", redisDocs}, modules: onServer, works: redisWorks, open: openCQRS(onRedis), server: redisServer(always)},
 
 		{System: System{"river", "River, PostgreSQL, tuned", Peer, Strict,
 			"synchronous_commit=on; MaxWorkers 2000, FetchCooldown 2 ms, FetchPollInterval 20 ms, 16 connections", riverDocs}, modules: river, open: openRiver(riverjobs.Tuned(2000), 16), server: postgresServer},
@@ -110,13 +122,13 @@ func contenders() []contender {
 			"WAL, synchronous FULL, one connection; MaxWorkers 100", riverExample + riverOnSQLite}, program: "riversqlite"},
 
 		{System: System{"asynq", "Asynq, everysec, tuned", Peer, Relaxed,
-			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(true), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: asynqWorks, open: openAsynq(true), server: redisServer(everysec)},
 		{System: System{"asynq-always", "Asynq, always, tuned", Peer, Strict,
-			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(true), server: redisServer(always)},
+			"Redis, appendfsync always; Concurrency 64, TaskCheckInterval 1 ms, PoolSize 64", asynqDocs}, modules: asynq, works: asynqWorks, open: openAsynq(true), server: redisServer(always)},
 		{System: System{"asynq-defaults", "Asynq, everysec, defaults", Peer, Relaxed,
-			"Redis, appendfsync everysec; all defaults", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(false), server: redisServer(everysec)},
+			"Redis, appendfsync everysec; all defaults", asynqDocs}, modules: asynq, works: asynqWorks, open: openAsynq(false), server: redisServer(everysec)},
 		{System: System{"asynq-always-defaults", "Asynq, always, defaults", Peer, Strict,
-			"Redis, appendfsync always; all defaults", asynqDocs}, modules: asynq, works: singleWorks, open: openAsynq(false), server: redisServer(always)},
+			"Redis, appendfsync always; all defaults", asynqDocs}, modules: asynq, works: asynqWorks, open: openAsynq(false), server: redisServer(always)},
 
 		{System: System{"backlite", "Backlite, tuned", Peer, Strict,
 			"WAL, synchronous FULL, one connection, immediate transactions; NumWorkers 1000 (latency, idle: 10)", backliteDocs + "; documentation of go-sqlite3"}, modules: backlite,
@@ -133,6 +145,8 @@ func contenders() []contender {
 
 		{System: System{"raw", "raw SQLite", Limit, Strict, "database/sql; Millrace's tables and statements, 512 messages at a time, one goroutine that commits in groups, and nothing else", "bench/raw"}, modules: ours, open: openQueue(raw.Open)},
 		{System: System{"prototype", "raw SQLite, prototype", Limit, Strict, "likewise, with one table and the statements that come to mind first, 128 messages at a time", "bench/raw"}, modules: ours, open: openQueue(raw.OpenPrototype)},
+		{System: System{"redis-driver", "Millrace's driver alone, Redis everysec", Limit, Relaxed, "Redis, appendfsync everysec; one goroutine that receives up to 512 messages and deletes them, nothing else", redisDocs}, modules: onServer, works: redisWorks, open: openDriver, server: redisServer(everysec)},
+		{System: System{"redis-driver-always", "Millrace's driver alone, Redis always", Limit, Strict, "likewise, appendfsync always", redisDocs}, modules: onServer, works: redisWorks, open: openDriver, server: redisServer(always)},
 		{System: System{"disk", "raw disk", Limit, Strict, "4 KiB overwritten and synced, one after another", "bench/raw"}, works: []child.Work{child.Sync}, open: openDisk},
 	}
 	for _, subscribers := range []int{1, 2, 4, 8} { // includes the two entries above

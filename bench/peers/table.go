@@ -20,6 +20,8 @@ var headings = map[child.Work]string{
 	child.Drain:    "Drain of a backlog",
 	child.Balanced: "Send and handle, 16 senders that pause above 2,000 outstanding",
 	child.Latency:  "Latency in an idle system, from the call of Send to the handler",
+	child.Paced:    "Latency while 500 jobs a second are sent, from the call of Send to the handler",
+	child.Waiting:  "Memory of the server for a waiting job, of which its JSON takes some 200 bytes",
 	child.Idle:     "Idle cost (operations are calls of the store or the bare loop, statements on others' SQLite but BEGIN and COMMIT, PostgreSQL's transactions or Redis's commands)",
 	child.Sync:     "The disk: 4 KiB overwritten and synced",
 }
@@ -89,11 +91,13 @@ func (r *Report) work(b *strings.Builder, work child.Work) {
 				return chart.Number(r.sum(s.Name, work, func(s child.Sample) float64 { return perMinute(s, float64(s.Operations)) }).Median)
 			}})
 	} else {
-		if work == child.Latency {
+		switch work {
+		case child.Waiting:
+		case child.Latency:
 			columns = append(columns, column{"p99 of all repetitions, ms", func(s System) string {
 				return chart.Number(r.p99(s))
 			}})
-		} else {
+		default:
 			columns = append(columns, r.split("CPU µs a job, client + server", work, func(s child.Sample, v float64) float64 { return v * 1e6 / float64(s.N) }))
 		}
 		columns = append(columns, column{"N", func(s System) string {

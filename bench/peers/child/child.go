@@ -46,6 +46,11 @@ type Client interface {
 	Operations(ctx context.Context) (int64, error)
 }
 
+// A Sized client tells how much memory its server uses, in bytes.
+type Sized interface {
+	Memory(ctx context.Context) (int64, error)
+}
+
 // Unknown is a count of operations that isn't available.
 const Unknown = -1
 
@@ -80,8 +85,9 @@ type Sample struct {
 	Latencies  []float64 `json:"latencies_ms,omitempty"`
 	ClientCPU  float64   `json:"client_cpu_s"`
 	ServerCPU  float64   `json:"server_cpu_s"`
-	Operations int64     `json:"operations"` // of the store, or Unknown
-	Stolen     float64   `json:"stolen"`     // the share of the machine's processor time that its host gave to others meanwhile; set by the parent
+	Operations int64     `json:"operations"`       // of the store, or Unknown
+	Memory     int64     `json:"memory,omitempty"` // of the server for the jobs, in bytes
+	Stolen     float64   `json:"stolen"`           // the share of the machine's processor time that its host gave to others meanwhile; set by the parent
 	Err        string    `json:"err,omitempty"`
 }
 

@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,9 +20,13 @@ type memory struct {
 	start  error
 	repeat bool
 	calls  int64
+
+	parallel int // handlers
 }
 
-func newMemory() *memory { return &memory{jobs: make(chan Job, 100_000), each: time.Millisecond} }
+func newMemory() *memory {
+	return &memory{jobs: make(chan Job, 100_000), each: time.Millisecond, parallel: 1}
+}
 
 func (m *memory) Send(ctx context.Context, j Job) error {
 	if err := pause(ctx, m.each); err != nil {
@@ -46,20 +47,24 @@ func (m *memory) Fill(ctx context.Context, jobs []Job) error {
 }
 
 func (m *memory) Start(ctx context.Context, handle func(Job)) error {
-	go func() {
-		for pause(ctx, m.each) == nil {
-			select {
-			case j := <-m.jobs:
-				handle(j)
-				if m.repeat {
+	for range m.parallel {
+		go func() {
+			for pause(ctx, m.each) == nil {
+				select {
+				case j := <-m.jobs:
 					handle(j)
+					if m.repeat {
+						handle(j)
+					}
+				case <-ctx.Done():
 				}
-			case <-ctx.Done():
 			}
-		}
-	}()
+		}()
+	}
 	return m.start
 }
+
+func (m *memory) Memory(context.Context) (int64, error) { return int64(100 * len(m.jobs)), nil }
 
 func (m *memory) Operations(context.Context) (int64, error) { m.calls += 10; return m.calls, nil }
 
@@ -105,6 +110,36 @@ func TestWorks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Jobs are sent on time however long a call takes, and the time that a call takes counts.
+func TestPaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		m.each = 20 * time.Millisecond
+		m.parallel = 100
+		s, err := measure(t.Context(), m, Spec{Work: Paced, For: 3 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(s.Latencies) != 3000 || s.Seconds < 5.99 || s.Seconds > 6.1 {
+			t.Errorf("%d latencies in %v s, want 3000 in 6 s", len(s.Latencies), s.Seconds)
+		}
+		for _, l := range s.Latencies {
+			if l < 20 || l > 45 {
+				t.Errorf("latency %v ms", l)
+			}
+		}
+	})
+}
+
+func TestWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := measure(t.Context(), newMemory(), Spec{Work: Waiting, For: 3 * time.Second, Backlog: 1234})
+		if err != nil || s.N != 1234 || s.Memory != 123_400 {
+			t.Errorf("%+v, %v", s, err)
+		}
+	})
 }
 
 func TestASlowDrainIsCut(t *testing.T) {
@@ -173,36 +208,5 @@ func TestServe(t *testing.T) {
 		if answer, err := ask(question, nil); err == nil {
 			t.Errorf("%s: %q", question, answer)
 		}
-	}
-}
-
-func TestTree(t *testing.T) {
-	proc := t.TempDir()
-	process := func(pid, parent int, threads ...string) {
-		dir := filepath.Join(proc, strconv.Itoa(pid))
-		for i, sched := range threads {
-			task := filepath.Join(dir, "task", strconv.Itoa(pid+i))
-			if err := os.MkdirAll(task, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(task, "schedstat"), []byte(sched), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		stat := strconv.Itoa(pid) + " (a (b) c) S " + strconv.Itoa(parent) + " 1 1 0 -1 0 0 0 0 0 500 600 25 50 20 0 1 0"
-		if err := os.WriteFile(filepath.Join(dir, "stat"), []byte(stat), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	process(10, 1, "1000000000 5 5", "500000000 5 5")
-	process(11, 10, "2000000000 5 5")
-	process(12, 11, "4000000000 5 5")
-	process(13, 1, "8000000000 5 5")
-	// Processes that ended below each of the three add 0.75 s.
-	if got, err := tree(proc, 10); err != nil || got != 1.5+2+4+3*0.75 {
-		t.Errorf("got %v, %v", got, err)
-	}
-	if got, err := tree(proc, 99); err == nil {
-		t.Errorf("no such process: %v", got)
 	}
 }

@@ -1,16 +1,10 @@
 package child
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
-	"time"
+
+	"github.com/millrace-go/millrace/bench/host"
 )
 
 // begun is the state at the beginning of a measurement.
@@ -22,14 +16,19 @@ type begun struct {
 
 func (m *measurement) begin(ctx context.Context, at mark) (begun, error) {
 	b := begun{mark: at}
-	var err, err2 error
+	var err, err2, err3 error
 	b.operations, err = m.c.Operations(ctx)
-	b.client, b.server, err2 = m.cpu()
-	return b, errors.Join(err, err2)
+	b.server, err2 = m.server()
+	b.client, err3 = host.OwnCPU() // last, because the reading of the server's costs CPU itself
+	return b, errors.Join(err, err2, err3)
 }
 
 func (m *measurement) end(ctx context.Context, b begun, at mark) (*Sample, error) {
-	client, server, err := m.cpu()
+	client, err := host.OwnCPU()
+	if err != nil {
+		return nil, err
+	}
+	server, err := m.server()
 	if err != nil {
 		return nil, err
 	}
@@ -45,69 +44,10 @@ func (m *measurement) end(ctx context.Context, b begun, at mark) (*Sample, error
 	return s, nil
 }
 
-// cpu is the CPU time that this process and the server have used, in seconds.
-func (m *measurement) cpu() (client, server float64, err error) {
-	var own syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil {
-		return 0, 0, err
+// server is the CPU time that the server has used, in seconds.
+func (m *measurement) server() (float64, error) {
+	if m.spec.ServerPid == 0 {
+		return 0, nil
 	}
-	client = time.Duration(own.Utime.Nano() + own.Stime.Nano()).Seconds()
-	if m.spec.ServerPid != 0 {
-		server, err = tree("/proc", m.spec.ServerPid)
-	}
-	return client, server, err
-}
-
-// tree is the CPU time of a process and its descendants, in seconds. Linux only. Living threads are counted in
-// nanoseconds, ended ones in hundredths of a second, because the kernel keeps no more of them.
-func tree(proc string, root int) (float64, error) {
-	stats, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
-	if err != nil {
-		return 0, err
-	}
-	children, ended := map[int][]int{}, map[int]float64{}
-	for _, file := range stats {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // it has ended meanwhile
-		}
-		// The name is in brackets and may hold anything. The fields after it: state, parent, … children's user and
-		// system time.
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		if len(fields) < 15 {
-			return 0, fmt.Errorf("%s: %q", file, text)
-		}
-		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		parent, _ := strconv.Atoi(fields[1])
-		children[parent] = append(children[parent], pid)
-		for _, ticks := range fields[13:15] {
-			n, _ := strconv.ParseFloat(ticks, 64)
-			ended[pid] += n / 100
-		}
-	}
-	var total float64
-	for todo := []int{root}; len(todo) > 0; todo = todo[1:] {
-		pid := todo[0]
-		todo = append(todo, children[pid]...)
-		total += ended[pid]
-		threads, err := filepath.Glob(filepath.Join(proc, strconv.Itoa(pid), "task", "*", "schedstat"))
-		if err != nil {
-			return 0, err
-		}
-		if len(threads) == 0 && pid == root {
-			return 0, fmt.Errorf("no CPU time of process %d in %s", pid, proc)
-		}
-		for _, file := range threads {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				continue
-			}
-			var ns float64
-			if _, err := fmt.Sscan(string(text), &ns); err != nil {
-				return 0, fmt.Errorf("%s: %w", file, err)
-			}
-			total += ns / 1e9
-		}
-	}
-	return total, nil
+	return host.CPU(host.Proc, m.spec.ServerPid)
 }

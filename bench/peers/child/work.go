@@ -20,12 +20,14 @@ const (
 	Drain    Work = "drain"    // a backlog, until it is handled, for at most 4 × Spec.For; the first tenth is warm-up
 	Balanced Work = "balanced" // sixteen senders that pause above 2,000 outstanding jobs, and the handlers
 	Latency  Work = "latency"  // one job at a time in an idle system, from the call of Send to the start of the handler, for 6 × Spec.For
+	Paced    Work = "paced"    // 500 jobs a second, each sent on time however long the others take, for 2 × Spec.For
+	Waiting  Work = "waiting"  // a backlog that nobody handles
 	Idle     Work = "idle"     // handlers without jobs, for 6 × Spec.For
 	Sync     Work = "sync"     // the disk alone: one 4 KiB overwrite after another
 )
 
 // Works are all works in the order of the report.
-var Works = []Work{Send1, Send16, Batch, Drain, Balanced, Latency, Idle, Sync}
+var Works = []Work{Send1, Send16, Batch, Drain, Balanced, Latency, Paced, Waiting, Idle, Sync}
 
 // Limit is longer than any measurement with these settings.
 func (s Spec) Limit() time.Duration { return 2*time.Minute + 20*s.For }
@@ -63,6 +65,10 @@ func measure(ctx context.Context, c Client, spec Spec) (*Sample, error) {
 		return m.balanced(ctx)
 	case Latency:
 		return m.latency(ctx)
+	case Paced:
+		return m.paced(ctx)
+	case Waiting:
+		return m.waiting(ctx)
 	case Idle:
 		return m.idle(ctx)
 	}
