@@ -4,10 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/millrace-go/millrace/storage/redis/internal/engine"
 )
 
 const (
@@ -31,7 +28,7 @@ func (s *store) releaseDeadClaims(ctx context.Context, log *slog.Logger) {
 			return
 		case <-time.After(deadPause):
 		}
-		now, err := s.silent(ctx)
+		now, err := s.e.Silent(ctx)
 		if err != nil || s.ear.away() { // whoever has no connection may be where this process is, too
 			silent = nil
 			continue
@@ -41,23 +38,9 @@ func (s *store) releaseDeadClaims(ctx context.Context, log *slog.Logger) {
 		if len(dead) == 0 {
 			continue
 		}
-		reply, err := s.e.Ask(ctx, engine.Release, append([]string{strconv.Itoa(claimTrust)}, dead...)...)
-		if err == nil && reply.At(3).Int() > 0 {
-			log.Warn("redis: a process has died, so its messages are receivable again", "store", s.cfg.place(), "messages", reply.At(3).Int())
+		// After an error the processes are found again.
+		if n, _ := s.e.Release(ctx, claimTrust, dead); n > 0 {
+			log.Warn("redis: a process has died, so its messages are receivable again", "store", s.cfg.place(), "messages", n)
 		}
 	}
-}
-
-// silent names the processes that hold messages and have no connection. This process has one, unless it can't tell.
-func (s *store) silent(ctx context.Context) ([]string, error) {
-	reply, err := s.e.Ask(ctx, engine.Silent)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	list := reply.At(3).List()
-	for i := range list {
-		names = append(names, list.At(i).Text())
-	}
-	return names, nil
 }

@@ -50,7 +50,8 @@
 //   - A receipt is good for the newest claim alone, on any server that has the store: it names a random number that the
 //     claim has drawn.
 //   - The server's clock may be set, and a failover may bring another clock: no visibility ends early by more than a
-//     second, and none lasts longer than the store stood still.
+//     second, and none lasts longer than the store stood still. The exception is a jump ahead that meets a program first
+//     that has just started: it can't know better.
 //   - A wiped store acknowledges nothing. A store that has lost acknowledged changes says so.
 //
 // # Files

@@ -112,10 +112,15 @@ func wantLoss(t *testing.T, s *store, server *redistest.Server, prefix string, w
 	}
 }
 
-// sequence returns the number of a store's last change.
+// sequence returns how many changes a store has of all processes.
 func sequence(t *testing.T, server *redistest.Server, prefix string) int64 {
 	t.Helper()
-	n, err := strconv.ParseInt(server.Do(t, "HGET", "{"+prefix+"}", "seq"), 10, 64)
+	n, err := strconv.ParseInt(server.Do(t, "EVAL", `
+		local n, own = 0, redis.call('HGETALL', KEYS[1])
+		for i = 1, #own, 2 do
+			if string.sub(own[i], 1, 2) == 'n:' then n = n + own[i + 1] end
+		end
+		return n`, "1", "{"+prefix+"}"), 10, 64)
 	must(t, err)
 	return n
 }

@@ -131,7 +131,7 @@ func alone(t *testing.T, s *storage.Store, receipt storage.Receipt) {
 func TestAClaimMeetsAForeignType(t *testing.T) {
 	t.Parallel()
 	server := redistest.Shared(t, shared)
-	for _, kind := range []string{":P", ":q:jobs:r", ":q:jobs:b", ":q:jobs:v", ":q:jobs:d", ":q:jobs:o", ":q:jobs:n"} {
+	for _, kind := range []string{":q:jobs:r", ":q:jobs:b", ":q:jobs:v", ":q:jobs:d", ":q:jobs:o", ":q:jobs:n"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			prefix := redistest.Fresh()

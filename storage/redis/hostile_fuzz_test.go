@@ -13,7 +13,7 @@ import (
 )
 
 // A keeper is a store whose server may hold nothing but the store's own keys. Once all is deleted, the store's own hash
-// is the only key.
+// and its set of processes are the only keys.
 type keeper struct{ *storage.Store }
 
 func newKeeper(tb testing.TB) keeper {
@@ -27,6 +27,7 @@ func newKeeper(tb testing.TB) keeper {
 		if err := s.Close(); err != nil {
 			tb.Error(err)
 		}
+		server.Do(tb, "DEL", "{"+prefix+"}:P")
 		if got, want := server.Do(tb, "KEYS", "*"), "{"+prefix+"}"; got != want {
 			tb.Errorf("the server has the keys %q; want %q", got, want)
 		}

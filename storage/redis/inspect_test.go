@@ -144,7 +144,6 @@ func TestInspectTellsOfLostChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	master.Do(t, "WAIT", "1", "5000")
-	dump := replica.Do(t, "HGET", "{app}", "seq")
 	replica.Promote(t)
 	after := open(t, url)
 	faults(t, after, nil)
@@ -153,7 +152,12 @@ func TestInspectTellsOfLostChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replica.Do(t, "HSET", "{app}", "seq", dump) // as a failover to a replica that lagged leaves the store
+	// As a failover to a replica that lagged leaves the store.
+	replica.Do(t, "EVAL", `
+		local own = redis.call('HGETALL', KEYS[1])
+		for i = 1, #own, 2 do
+			if string.sub(own[i], 1, 2) == 'n:' and own[i + 1] == '4' then redis.call('HINCRBY', KEYS[1], own[i], -4) end
+		end`, "1", "{app}")
 	faults(t, after, map[string]string{"loss": "4 acknowledged change(s) are lost"})
 	for range 3 { // nothing is received that would change the store
 		if _, err := after.Queue("nothing").Receive(t.Context(), 1, time.Minute); err != nil {

@@ -65,7 +65,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 	q.s.count("receive", "queue", q.name)
 	for {
 		nonce := engine.NewNonce()
-		reply, err := q.s.e.Ask(ctx, engine.Claim, q.name, strconv.Itoa(max), strconv.FormatInt(visibility.Microseconds(), 10), nonce, q.s.e.Process())
+		reply, err := q.s.e.Ask(ctx, engine.Claim, q.name, strconv.Itoa(max), strconv.FormatInt(visibility.Microseconds(), 10), nonce)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) 
 			return got, nil
 		}
 		if next > now {
-			q.s.rings.At(q.name, time.Now().Add(q.s.e.Until(next)))
+			q.s.rings.At(q.name, time.Now().Add(time.Duration(next-now)*time.Microsecond))
 			return got, nil
 		}
 	}

@@ -79,13 +79,26 @@ func TestRefusedOpenings(t *testing.T) {
 	}
 }
 
+// The user that docs/redis.md makes can open a store, and no store of another prefix.
+func TestTheDocumentedUser(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/redis.md")
+	must(t, err)
+	_, line, _ := strings.Cut(string(text), "ACL SETUSER tables ")
+	line, _, _ = strings.Cut(strings.Replace(line, "PASSWORD", secret, 1), "\n")
+	server := redistest.Start(t, redistest.Config{})
+	server.Do(t, append([]string{"ACL", "SETUSER", "tables"}, strings.Fields(line)...)...)
+	openStore(t, as(server.URL("tables"), "tables", secret))
+	refused(t, as(server.URL("other"), "tables", secret), storage.ErrUnavailable, "lacks a right", "docs/redis.md")
+}
+
 // rights are those that a store needs of a user, for prefix app.
 var rights = strings.Fields(`resetkeys ~{app}* resetchannels &{app}* -@all
 	+evalsha +eval +info +ping +hello +auth +select +client|setname +wait +role
 	+time +publish +subscribe +unsubscribe +pubsub|numsub +pubsub|channels
 	+del +exists +rename +persist +set +get +getrange +strlen
-	+hset +hsetnx +hincrby +hget +hmget +hexists +hlen +hscan +hdel
-	+rpush +lpush +lset +lindex +llen +lpos +lrange +lpop
+	+hset +hsetnx +hincrby +hget +hmget +hexists +hlen +hscan +hkeys +hdel
+	+rpush +lpush +lset +lindex +llen +lpos +lrange +lpop +rpop
 	+zadd +zcard +zcount +zrange +zrangebylex +zrangebyscore +zscore +zrem
 	+sadd +scard +smembers +srem`)
 
@@ -110,7 +123,7 @@ func TestRights(t *testing.T) {
 	missing := []string{"-evalsha", "-eval", "-info", "-time", "-subscribe", "-pubsub|numsub"}
 	for _, x := range rights {
 		if name, ok := strings.CutPrefix(x, "+"); ok && strings.Contains(" publish del exists rename persist set get getrange strlen hset hsetnx hincrby hget hmget"+
-			" hexists hlen hscan hdel rpush lpush lset lindex llen lpos lrange lpop zadd zcard zcount zrange zrangebylex zrangebyscore zscore zrem sadd scard smembers srem ", " "+name+" ") {
+			" hexists hlen hscan hkeys hdel rpush lpush lset lindex llen lpos lrange lpop rpop zadd zcard zcount zrange zrangebylex zrangebyscore zscore zrem sadd scard smembers srem ", " "+name+" ") {
 			missing = append(missing, "-"+name)
 		}
 	}

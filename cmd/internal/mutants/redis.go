@@ -83,6 +83,22 @@ func ofRedisProcesses() []mutant {
 			test: "TestTimeIsTheBubbles",
 		},
 		{
+			name: "what others change hides a loss on Redis",
+			file: "storage/redis/internal/engine/lua/begin.lua",
+			old:  "if count < known then lost",
+			new:  "if count < 0 then lost",
+			by:   "storage/redis",
+			test: "TestEachProcessTellsItsOwnLoss",
+		},
+		{
+			name: "the time of a store on Redis goes back with the server's clock",
+			file: "storage/redis/internal/engine/lua/begin.lua",
+			old:  "  if now < least then",
+			new:  "  if now < 0 then",
+			by:   "storage/redis",
+			test: "TestTheClockIsSet",
+		},
+		{
 			name: "a Redis server that reads its file counts as one without a file",
 			file: "storage/redis/watch.go",
 			old:  "	if info[\"loading\"] == \"1\" {",

@@ -45,7 +45,7 @@ func turnRows() []mutant {
 		{
 			name: "two turns of a key have one fence",
 			file: "coord/keylock/turns.go",
-			old:  "Fence: s.Doc.Fence + 1,",
+			old:  "Fence: agree.NextFence(ts.store, s.Doc.Fence),",
 			new:  "Fence: max(1, s.Doc.Fence),",
 			by:   "coord/keylock",
 			test: "TestLaw2FencesGrow",

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math"
 	"strconv"
 	"sync"
 	"time"
@@ -65,12 +64,3 @@ func (e *Engine) Now() int64 {
 
 // Time returns a time of the store as this process's wall clock tells it.
 func Time(micros int64) time.Time { return time.UnixMicro(micros) }
-
-// Until returns how long it takes until a time of the store, 0 if the time has come.
-func (e *Engine) Until(at int64) time.Duration {
-	wait := at - e.Now()
-	if wait <= 0 {
-		return 0
-	}
-	return time.Duration(min(wait, math.MaxInt64/1000)) * time.Microsecond
-}

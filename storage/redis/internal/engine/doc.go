@@ -23,10 +23,12 @@
 //     draws IDs, nonces and ETags.
 //   - The store's time is the server's clock plus a difference in the store's hash. Time never goes back: a clock that
 //     was set back, or another server's, adds to the difference. A jump ahead, beyond what this process's own clock
-//     allows and beyond what any other process has seen, is taken away before anything counts as due.
+//     allows and beyond what any other process has seen, is taken away before anything counts as due. A process that
+//     has just started can't tell a jump: if it is the first to call after one, the jump counts.
 //   - Each call names the store's mark. A store that was wiped or replaced refuses the call.
-//   - Each change has a number, which the reply brings. A store whose number is behind the largest that a process was
-//     told has lost acknowledged changes. The loss is counted in the store, and logged.
+//   - The store counts the changes of each process, and the reply to a change brings the count. A count that is behind
+//     the largest that its process was told means that acknowledged changes are lost. The next change of that process
+//     notes the loss in the store, and it is logged. A process that ended before nobody can ask.
 //   - A call that has met a foreign type or full memory is repeated unit by unit, so that a unit fails by its own fault
 //     alone. A call that didn't reach the server is repeated for some seconds. No other call is.
 //
@@ -37,6 +39,6 @@
 //	unit.go     the steps of a unit
 //	large.go    states that are too large for a script
 //	scripts.go  the scripts, of the files in lua/
-//	clock.go    the store's time; losses.go what the store has lost
+//	clock.go    the store's time; losses.go what the store has lost; dead.go what dead processes hold
 //	ids.go      what this process draws
 package engine

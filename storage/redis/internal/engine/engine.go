@@ -36,7 +36,7 @@ type Engine struct {
 	scripts scripts
 	ids     *ids
 	clock   clock
-	known   atomic.Int64 // the largest number of a change that was told
+	known   atomic.Int64 // the largest number of this process's changes that was told
 	lost    atomic.Int64 // changes whose loss was told to this process
 	waiting waiting
 	refusal atomic.Pointer[error] // why units that need memory fail
@@ -54,15 +54,15 @@ var errBell = fmt.Errorf("%w: the store was opened with bell=yes, so it rings an
 // Open opens a store, or makes one.
 func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
 	e := Bell(conn, cfg)
-	make := "yes"
+	script, make := e.scripts.open, "yes"
 	if cfg.Existing {
-		make = "no"
+		script, make = e.scripts.look, "no"
 	}
 	_, _, virtual := e.clock.args()
 	var r client.Reply
 	asked := time.Now()
 	err := repeat(ctx, func() (err error) {
-		r, err = conn.Eval(ctx, e.scripts.open, e.prefix, []string{e.NewID(), format, make, virtual}, 0)
+		r, err = conn.Eval(ctx, script, e.prefix, []string{e.NewID(), format, make, virtual}, 0)
 		return err
 	})
 	if client.HasCode(err, client.CodeWrongType) {
@@ -116,8 +116,9 @@ const (
 	Stats
 	List
 	Rows
-	Silent
-	Release
+	silent
+	release
+	forget
 
 	Push  // of a simple list, as all below
 	Unpop // Push of what was popped in vain
@@ -129,7 +130,7 @@ const (
 
 func (e *Engine) script(q Question) *client.Script {
 	s := &e.scripts
-	return [...]*client.Script{s.claim, s.find, s.peek, s.stats, s.list, s.rows, s.silent, s.release, s.push, s.unpop, s.take, s.done, s.recover, s.length}[q]
+	return [...]*client.Script{s.claim, s.find, s.peek, s.stats, s.list, s.rows, s.silent, s.release, s.forget, s.push, s.unpop, s.take, s.done, s.recover, s.length}[q]
 }
 
 // Ask runs a script, and returns its reply. The first three replies in it were about the store.
@@ -159,7 +160,7 @@ func (e *Engine) eval(ctx context.Context, s *client.Script, args []string, repl
 	err := e.repeat(ctx, func() error {
 		asked := time.Now()
 		least, most, virtual := e.clock.args()
-		call := append([]string{e.mark, least, most, strconv.FormatInt(e.known.Load(), 10), virtual}, args...)
+		call := append([]string{e.mark, least, most, e.process + strconv.FormatInt(e.known.Load(), 10), virtual}, args...)
 		r, err := e.conn.Eval(ctx, s, e.prefix, call, replicas)
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 // has noted, and what this process knows alone, because nothing has been changed since.
 func (e *Engine) Losses(ctx context.Context) (lost int64, at time.Time, err error) {
 	known := e.known.Load() // before the question: the store's number is no smaller then, unless changes are lost
-	r, err := e.Read(ctx, "HMGET", e.prefix, "mark", "seq", "lost", "lostat")
+	r, err := e.Read(ctx, "HMGET", e.prefix, "mark", "n:"+e.process, "lost", "lostat")
 	if err != nil {
 		return 0, time.Time{}, err
 	}
@@ -20,7 +20,13 @@ func (e *Engine) Losses(ctx context.Context) (lost int64, at time.Time, err erro
 		return 0, time.Time{}, e.explain(ctx, &client.Refused{Code: "GONE", Text: "GONE the store was wiped or replaced"})
 	}
 	lost, at = max(own.At(2).Int(), e.Lost()), Time(own.At(3).Int())
-	if fresh := known - own.At(1).Int(); fresh > 0 {
+	count := own.At(1)
+	if count.IsNil() && known > 0 { // its connection was away for long, or all that it changed is gone
+		if count, err = e.Read(ctx, "HGET", e.Key(":X"), e.process); err != nil {
+			return 0, time.Time{}, err
+		}
+	}
+	if fresh := known - count.Int(); fresh > 0 {
 		lost, at = lost+fresh, Time(e.Now())
 	}
 	return lost, at, nil

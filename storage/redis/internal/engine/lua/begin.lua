@@ -1,45 +1,50 @@
 -- Every script begins so. KEYS[1] is the prefix, and the key of the store's own hash. The arguments are
---   1 the store's mark, 2 the least and 3 the greatest time that this process believes, 4 the greatest number of a
---   change that it was told, 5 the time of a store in virtual time, or ''.
--- Every reply begins with the time, the number of the change (0 if there was none), and how many changes were lost.
+--   1 the store's mark, 2 the least and 3 the greatest time that this process believes, 4 the process (8 bytes) and the
+--   greatest number of its changes that it was told, 5 the time of a store in virtual time, or ''.
+-- Every reply begins with the time, the number of the process's last change (0 if this call has changed nothing), and
+-- how many of its changes were lost.
 local P, LINE = KEYS[1], KEYS[1] .. ':q:'
-local own = redis.call('HMGET', P, 'mark', 'seen', 'ahead', 'seq')
+local process, known = string.sub(ARGV[4], 1, 8), tonumber(string.sub(ARGV[4], 9))
+local own = redis.call('HMGET', P, 'mark', 'seen', 'ahead', 'n:' .. process)
 if own[1] ~= ARGV[1] then return redis.error_reply('GONE the store was wiped or replaced') end
 local clock = tonumber(ARGV[5])
 if not clock then
   local t = redis.call('TIME')
   clock = t[1] * 1000000 + t[2]
 end
-local seen, seq, lost = tonumber(own[2]), tonumber(own[4]), 0
 local now = clock + tonumber(own[3])
-local function text(n) return string.format('%.0f', n) end
-
-do -- time neither goes back nor jumps, and what this call finds out about that holds for all later calls
-  local told = now
-  local least, most = math.max(seen, tonumber(ARGV[2])), tonumber(ARGV[3])
+local told = now
+do -- time neither goes back nor jumps
+  local least, most = math.max(tonumber(own[2]), tonumber(ARGV[2])), tonumber(ARGV[3])
   if now < least then
     now = least
   elseif most > 0 and now > most then
     now = math.max(least, most)
   end
-  local known = tonumber(ARGV[4])
-  if known > seq then -- a failover, or a restart from an older file, has taken changes back
-    lost, seq = known - seq, known
-    redis.call('HINCRBY', P, 'lost', lost)
-    redis.call('HSET', P, 'seq', text(seq), 'lostat', text(now))
-  end
-  if now ~= told then
-    redis.call('HSET', P, 'seen', text(now), 'ahead', text(now - clock))
-  end
 end
 
--- changed notes that a script has changed something. Only then the reply has a number: that of other programs' changes
--- may be of one that no replica has, and that nobody was told of.
-local number = 0
+-- count is how many changes the store has of this process. What is missing was taken back by a failover, or by a restart
+-- from an older file. A process whose connection was away for long may count as dead: its number is kept elsewhere.
+local count, number, lost = tonumber(own[4]), 0, 0
+if not count then count = known > 0 and tonumber(redis.call('HGET', P .. ':X', process)) or 0 end
+
+if not own[4] then redis.call('SCARD', P .. ':P') end
+
+local function text(n) return string.format('%.0f', n) end
+
+-- changed notes n changes, and what this call has found out about time and losses. With n = 0 it writes only if there is
+-- something of that. A script that changes nothing leaves it to the next one.
 local function changed(n)
-  seq = seq + n
-  number = seq
-  redis.call('HSET', P, 'seen', text(now), 'ahead', text(now - clock), 'seq', text(seq))
+  if count < known then lost, count = known - count, known end
+  if n == 0 and lost == 0 and now == told then return end
+  count = count + n
+  if n > 0 then number = count end
+  if not own[4] then redis.call('SADD', P .. ':P', process) end
+  redis.call('HSET', P, 'seen', text(now), 'ahead', text(now - clock), 'n:' .. process, text(count))
+  if lost > 0 then
+    redis.call('HINCRBY', P, 'lost', lost)
+    redis.call('HSET', P, 'lostat', text(now))
+  end
 end
 
 -- many calls a command with any number of arguments.

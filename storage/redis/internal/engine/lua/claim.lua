@@ -1,13 +1,12 @@
--- Receives. The arguments: 6 queue, 7 how many at most, 8 for how long they are hidden, 9 nonce, 10 process. The reply
--- goes on with when the next hidden message becomes ready if nothing came, the messages, and their deliveries if any of
--- them was delivered before.
+-- Receives. The arguments: 6 queue, 7 how many at most, 8 for how long they are hidden, 9 nonce. The reply goes on with
+-- when the next hidden message becomes ready if nothing came, the messages, and their deliveries if any of them was
+-- delivered before.
 local q, max, length = line(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 check(q)
-redis.call('SCARD', P .. ':P')
 local moved = due(q)
 local got, counts, again, dropped = {}, {}, false, 0
 local ids, bodies, owners, ends = {}, {}, {}, {}
-local till, owner = now + length, ARGV[9] .. ARGV[10]
+local till, owner = now + length, ARGV[9] .. process
 while #got < max do
   local list = redis.call('LPOP', q.r, max - #got)
   if not list then break end
@@ -34,7 +33,7 @@ while #got < max do
 end
 stale(q, -dropped)
 if #got == 0 then
-  if moved + dropped > 0 then changed(1) end
+  changed(moved + dropped > 0 and 1 or 0)
   return {now, number, lost, dropped > 1000 and now or first(q)}
 end
 for n, c in ipairs(read('HMGET', q.n, ids)) do
@@ -49,6 +48,5 @@ local held = {}
 for n, id in ipairs(ids) do held[2 * n - 1], held[2 * n] = id, owner end
 many('HSET', q.o, held)
 many('ZADD', q.v, ends)
-redis.call('SADD', P .. ':P', ARGV[10])
 changed(1)
 return {now, number, lost, 0, got, again and counts or false}

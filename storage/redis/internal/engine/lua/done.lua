@@ -1,10 +1,10 @@
 -- Ends claims of a list's elements. The arguments: 6 list, 7 'back' if the elements return to the list, then claims. The
--- reply: now, the number of the change, how many changes were lost, how many of the claims held something.
+-- reply goes on with how many of the claims held something.
 local n = 0
 if ARGV[7] == 'back' then
   n = giveBack(from(8))
 else
   n = redis.call('HDEL', H, unpack(from(8)))
-  if n > 0 then changed(1) end
+  changed(n)
 end
-return {now, seq, lost, n}
+return {now, number, lost, n}

@@ -22,8 +22,8 @@ local function giveBack(claims)
   if given > 0 then
     many('HDEL', H, claims)
     rings()
-    changed(1)
   end
+  changed(given)
   return given
 end
 

@@ -10,4 +10,4 @@ for _, id in ipairs(redis.call('SMEMBERS', q.k .. ARGV[7])) do
     found[#found + 1] = tonumber(n) or (owner and 1 or 0)
   end
 end
-return {now, 0, lost, found}
+return {now, 0, 0, found}

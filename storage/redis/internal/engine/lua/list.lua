@@ -5,4 +5,4 @@ for _, key in ipairs(redis.call('ZRANGEBYLEX', P .. ':c:' .. ARGV[6], ARGV[7], A
   local name = P .. ':D:' .. ARGV[6] .. '\0' .. key
   for _, x in ipairs({key, redis.call('GETRANGE', name, 0, 23), redis.call('STRLEN', name)}) do found[#found + 1] = x end
 end
-return {now, 0, lost, found}
+return {now, 0, 0, found}

@@ -65,5 +65,5 @@ local function ofDelayed()
 end
 
 local next = ARGV[8] == 'r' and ofList() or ARGV[8] == 'd' and ofDelayed() or ''
-if moved > 0 then changed(1) end
+changed(moved > 0 and 1 or 0)
 return {now, number, lost, next, last, shown}

@@ -1,6 +1,5 @@
 -- Gives back what dead processes hold of a list. The arguments: 6 list, then the processes that were silent before. The
--- reply: now, the number of the change, how many changes were lost, how many elements were given back, and the
--- processes that hold something and are silent.
+-- reply goes on with how many elements were given back, and the processes that hold something and are silent.
 local before, silent, names, claims = {}, {}, {}, {}
 for n = 7, #ARGV do before[ARGV[n]] = true end
 for _, claim in ipairs(redis.call('HKEYS', H)) do
@@ -12,4 +11,4 @@ for _, claim in ipairs(redis.call('HKEYS', H)) do
   if silent[name] and before[name] then claims[#claims + 1] = claim end
 end
 local given = giveBack(claims)
-return {now, seq, lost, given, names}
+return {now, number, lost, given, names}

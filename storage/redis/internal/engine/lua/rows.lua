@@ -5,4 +5,4 @@ local keys = redis.call('ZRANGEBYLEX', P .. ':K:' .. ARGV[6], ARGV[7], ARGV[8], 
 for n, state in ipairs(read('HMGET', P .. ':T:' .. ARGV[6], keys)) do
   found[2 * n - 1], found[2 * n] = keys[n], state
 end
-return {now, 0, lost, found}
+return {now, 0, 0, found}

@@ -25,4 +25,4 @@ look(-1, -1)
 for _, key in ipairs({q.v, q.d}) do
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 32)) do older(redis.call('HGET', q.b, id)) end
 end
-return {now, 0, lost, math.max(0, q.ready - empty) + over + late, q.held - over, redis.call('ZCARD', q.d) - late, oldest}
+return {now, 0, 0, math.max(0, q.ready - empty) + over + late, q.held - over, redis.call('ZCARD', q.d) - late, oldest}

@@ -154,7 +154,7 @@ function read1.E(unit, step, at) act('E', unit, step, at) end
 function read1.V(unit, step, at) act('V', unit, step, at) end
 local sizes = {W = 5, B = 5, X = 3, R = 6, Y = 4, S = 4, D = 3, E = 5, V = 6}
 
-local units, at, last = 0, 6, #ARGV
+local units, done, at, last = 0, 0, 6, #ARGV
 while at <= last do
   local steps = tonumber(ARGV[at])
   at, units = at + 1, units + 1
@@ -165,6 +165,7 @@ while at <= last do
     if not failed then failed = read1[letter](units, step, at + 1) end
     at = at + 1 + sizes[letter]
   end
+  if not failed then done = done + 1 end
 end
 
 for _, q in pairs(lines) do
@@ -302,5 +303,5 @@ for name, q in pairs(lines) do
   if q.rings then redis.call('PUBLISH', P .. ':l:' .. name, '') end
   if q.next then redis.call('PUBLISH', P .. ':l:' .. name, text(q.next - now)) end
 end
-changed(units)
+changed(done)
 return {now, number, lost, failures}
