@@ -16,7 +16,8 @@
 //	wake=on|off      off: the store doesn't hear what others send, nor whether they live, and its time is this
 //	                 process's. It is for virtual time in tests.
 //
-// User and password may also stand in the environment, as MILLRACE_REDIS_USER and MILLRACE_REDIS_PASSWORD.
+// User and password may also stand in the environment, as MILLRACE_REDIS_USER and MILLRACE_REDIS_PASSWORD; those of
+// sentinels as MILLRACE_REDIS_SENTINEL_USER and MILLRACE_REDIS_SENTINEL_PASSWORD.
 // MILLRACE_REDIS_PASSWORD_FILE names a file that holds the password. The server is Redis 7.0 or newer, with
 // maxmemory-policy noeviction. docs/redis.md says what each setting of the server promises,
 // and what a failover does.
@@ -40,9 +41,10 @@
 //
 // A process that was killed hands nothing back. Each store listens on a channel of its own name, and the server knows
 // at once when its connection is closed. The other stores look every 2 seconds which processes hold messages and have
-// nobody on their channel. The messages of a process that is missing twice become receivable. A process that stands
-// still keeps its connection and its messages. A message that was delivered more than three times waits for the end of
-// its visibility: it may be what kills, and dead processes are quickly restarted.
+// nobody on their channel. The messages of a process that is missing twice become receivable. After a restart or a
+// failover nobody looks for 12 seconds, so that all can be back. A process that stands still keeps its connection and
+// its messages. A message that was delivered more than three times waits for the end of its visibility: it may be what
+// kills, and dead processes are quickly restarted.
 //
 // # Laws
 //
@@ -50,8 +52,8 @@
 //   - A receipt is good for the newest claim alone, on any server that has the store: it names a random number that the
 //     claim has drawn.
 //   - The server's clock may be set, and a failover may bring another clock: no visibility ends early by more than a
-//     second, and none lasts longer than the store stood still. The exception is a jump ahead that meets a program first
-//     that has just started: it can't know better.
+//     second, and none lasts longer than the store stood still. The exception is a jump ahead that first meets a
+//     program which has just started.
 //   - A wiped store acknowledges nothing. A store that has lost acknowledged changes says so.
 //
 // # Files

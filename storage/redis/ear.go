@@ -2,8 +2,10 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +44,7 @@ type ear struct {
 	// mu is never held during a call, because whoever brings the answer needs mu for the messages before it.
 	mu       sync.Mutex
 	conn     client.Ear               // nil while it is lost
+	opened   time.Time                // when conn was, or zero if others may be judged at once
 	channels map[string]int           // how many want each
 	asked    map[pubsub.ID]chan<- int // publications that wait for an answer
 	ringing  map[string]struct{}      // topics to ring
@@ -55,11 +58,16 @@ func newEar(s *store, log *slog.Logger) *ear {
 	return e
 }
 
-// begin opens the connection.
-func (e *ear) begin(ctx context.Context) error {
+// begin opens the connection. On a server that was started or promoted lately others may be about to come back.
+func (e *ear) begin(ctx context.Context, lately bool) error {
 	conn, err := e.open(ctx)
 	if err != nil {
 		return explainDial(ctx, err)
+	}
+	if !lately {
+		e.mu.Lock()
+		e.opened = time.Time{}
+		e.mu.Unlock()
 	}
 	e.over.Go(func() { e.keep(conn) })
 	e.over.Go(e.ring)
@@ -79,10 +87,13 @@ func (e *ear) open(ctx context.Context) (client.Ear, error) {
 	}
 	if err = e.take(ctx); err == nil {
 		e.mu.Lock()
-		e.conn = conn
 		all := slices.Sorted(maps.Keys(e.channels))
 		e.mu.Unlock()
-		err = conn.Subscribe(ctx, all...)
+		if err = conn.Subscribe(ctx, all...); err == nil {
+			e.mu.Lock()
+			e.conn, e.opened = conn, time.Now()
+			e.mu.Unlock()
+		}
 		<-e.turn
 	}
 	if err != nil {
@@ -132,8 +143,10 @@ func (e *ear) keep(conn client.Ear) {
 	}
 }
 
-// reopen returns a new connection, or nil when the store is closed.
+// reopen returns a new connection, or nil when the store is closed. It logs why there is none whenever the reason
+// changes.
 func (e *ear) reopen() client.Ear {
+	why := ""
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		select {
 		case <-e.ctx.Done():
@@ -146,7 +159,20 @@ func (e *ear) reopen() client.Ear {
 		if err == nil {
 			return conn
 		}
+		if now := reason(err); now != why && e.ctx.Err() == nil {
+			e.log.Warn("redis: the connection for rings can't be opened", "store", e.s.cfg.place(), "error", err)
+			why = now
+		}
 	}
+}
+
+// reason is an error's text without the ports of this machine, which differ each time.
+func reason(err error) string {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Op + ": " + op.Err.Error()
+	}
+	return err.Error()
 }
 
 // want subscribes to a channel, and returns when the server has confirmed that. The channel is unsubscribed once
@@ -166,6 +192,21 @@ func (e *ear) want(ctx context.Context, channel string) error {
 		return errAway
 	}
 	return conn.Subscribe(ctx, channel)
+}
+
+// listen is want for a consumer, who stays also after a failure. A server that was too slow to be told of the channel
+// is told by the next connection, which subscribes to all.
+func (e *ear) listen(ctx context.Context, channel string) {
+	err := e.want(ctx, channel)
+	if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return // a connection that is lost is opened again by itself, and rings all
+	}
+	e.mu.Lock()
+	conn := e.conn
+	e.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
 }
 
 // leave ends what want has begun. It doesn't wait for the server.
@@ -188,11 +229,14 @@ func (e *ear) leave(channel string) {
 	}()
 }
 
-// away reports that the connection is lost.
-func (e *ear) away() bool {
+// heard returns for how long the connection is there; 0 while it is lost.
+func (e *ear) heard() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.conn == nil
+	if e.conn == nil {
+		return 0
+	}
+	return time.Since(e.opened)
 }
 
 // message handles what comes on a channel. It doesn't block.

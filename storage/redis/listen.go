@@ -26,7 +26,7 @@ func (l listener) Listen(topic string) driver.Subscription {
 	go func() {
 		defer close(wanted)
 		defer cancel()
-		_ = e.want(ctx, channel) // a connection that is lost subscribes again by itself, and rings all
+		e.listen(ctx, channel)
 		l.s.rings.At(topic, time.Time{})
 	}()
 	x.stop = func() {

@@ -116,14 +116,14 @@ func newStore(ctx context.Context, conn client.Conn, p params, cfg storage.OpenC
 	s := &store{e: e, conn: conn, cfg: p, rings: rings.New(), receivers: &pubsub.Receivers{Logger: cfg.Logger}, watch: w}
 	if p.wake {
 		s.ear = newEar(s, cfg.Logger)
-		if err := s.ear.begin(ctx); err != nil {
+		if err := s.ear.begin(ctx, w.lately); err != nil {
 			s.ear.close()
 			return nil, err
 		}
 	}
 	if p.wake && !p.bell {
 		w.begin(e.Refuse)
-		s.ear.over.Go(func() { s.releaseDeadClaims(s.ear.ctx, cfg.Logger) })
+		s.ear.over.Go(func() { (&releaser{s: s, log: cfg.Logger}).run(s.ear.ctx) })
 	}
 	return s, nil
 }

@@ -23,7 +23,11 @@ import (
 const (
 	userVariable     = "MILLRACE_REDIS_USER"
 	passwordVariable = "MILLRACE_REDIS_PASSWORD"
-	passwordFile     = "MILLRACE_REDIS_PASSWORD_FILE" // names a file that holds the password, as secrets are mounted
+
+	// Sentinels have users and passwords of their own.
+	sentinelUserVariable     = "MILLRACE_REDIS_SENTINEL_USER"
+	sentinelPasswordVariable = "MILLRACE_REDIS_SENTINEL_PASSWORD"
+	passwordFile             = "MILLRACE_REDIS_PASSWORD_FILE" // names a file that holds the password, as secrets are mounted
 )
 
 // params are what a store URL says.
@@ -134,6 +138,7 @@ func (p *params) readServer(form, where string) error {
 			return bad("the name by which sentinels know the master is missing; %s", wantURL)
 		}
 		p.server.Master = name
+		p.server.SentinelUsername, p.server.SentinelPassword = os.Getenv(sentinelUserVariable), os.Getenv(sentinelPasswordVariable)
 	case "redis", "rediss":
 		if name != "" {
 			return bad("%s stands behind the server; want db=NUMBER for a database; %s", driver.Quote(name), wantURL)

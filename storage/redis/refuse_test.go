@@ -193,6 +193,33 @@ func TestThePolicyIsChanged(t *testing.T) {
 	until(t, "sends are taken", func() bool { return q.Send(t.Context(), texts("c")) == nil })
 }
 
+// A server that is a replica for a while, as the old master of a failover is, refuses writes itself. A look at it keeps
+// the store from nothing once calls reach a master.
+func TestALookAtADemotedMaster(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	s, inner := openStore(t, server.URL("app"))
+	inner.watch.end()
+	server.Do(t, "REPLICAOF", "127.0.0.1", "1") // nobody is there
+	inner.watch.look(t.Context(), inner.e.Refuse)
+	wantError(t, s.Queue("jobs").Send(t.Context(), texts("a")), storage.ErrUnavailable, "replica")
+	server.Do(t, "REPLICAOF", "NO", "ONE")
+	must(t, s.Queue("jobs").Send(t.Context(), texts("b")))
+}
+
+// A server may have been promoted within seconds if its data has an older history.
+func TestLately(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		up, offset string
+		want       bool
+	}{{"13", "-1", false}, {"12", "-1", true}, {"100000", "4711", true}, {"100000", "", false}, {"", "-1", true}} {
+		if got := lately(map[string]string{"uptime_in_seconds": x.up, "second_repl_offset": x.offset}); got != x.want {
+			t.Errorf("up for %q s, an older history until %q: got %v, want %v", x.up, x.offset, got, x.want)
+		}
+	}
+}
+
 // A store that is closed, or was never opened, leaves no goroutine.
 func TestNothingIsLeft(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})

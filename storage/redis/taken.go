@@ -99,8 +99,8 @@ const mostSuspects = 1000
 
 // Recover gives back what dead consumers held, to the ends that the values came from, and returns how many values that
 // was. The order of taking is kept. Call it at the start of a program and now and then. It takes some 2 seconds if
-// somebody looks dead, and else one look. A process whose connection is cut for so long, and that lives, may find its
-// values given to others.
+// somebody looks dead, up to 12 after a restart or a failover of the server, and else one look. A process whose
+// connection is cut for so long, and that lives, may find its values given to others.
 func (l *List) Recover(ctx context.Context) (int, error) {
 	n := 0
 	for _, end := range []string{first, last} { // of this process: the answers to its takes were lost
@@ -129,10 +129,17 @@ func (l *List) Recover(ctx context.Context) (int, error) {
 	if len(silent) == 0 {
 		return n, nil
 	}
+	wait := deadPause
+	if e := l.s.ear; e != nil {
+		wait = max(wait, settled-e.heard())
+	}
 	select {
-	case <-time.After(deadPause):
+	case <-time.After(wait):
 	case <-ctx.Done():
 		return n, l.fail("recover", context.Cause(ctx))
+	}
+	if e := l.s.ear; e != nil && e.heard() < settled {
+		return n, nil // the connection was lost meanwhile, and maybe also that of who looks dead
 	}
 	reply, err = l.ask(ctx, "recover", engine.Recover, args...)
 	return n + int(reply.At(3).Int()), err

@@ -3,7 +3,6 @@ package redis
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -25,6 +24,8 @@ type watch struct {
 	log  *slog.Logger
 	bad  bool // the server is set so that it may lose what it acknowledges
 
+	lately bool // the server may have been started or promoted within settled, when check was called
+
 	pause time.Duration // between two looks. Defaults to watchPause
 
 	cancel context.CancelFunc
@@ -39,6 +40,7 @@ func (w *watch) check(ctx context.Context) (unsafe, err error) {
 		return nil, explainDial(ctx, err)
 	}
 	info := readInfo(r.Text())
+	w.lately = lately(info)
 	return judge(info, w.p), unfit(info)
 }
 
@@ -89,6 +91,13 @@ func judge(info map[string]string, p params) error {
 	return nil
 }
 
+// lately reports that a server may have been started or promoted within settled. INFO doesn't tell when a server was
+// promoted, only that its data has an older history.
+func lately(info map[string]string) bool {
+	up, err := strconv.Atoi(info["uptime_in_seconds"])
+	return err != nil || time.Duration(up)*time.Second <= settled || cmp.Or(info["second_repl_offset"], "-1") != "-1"
+}
+
 // older reports whether a version is below another one, by its first two numbers.
 func older(version, least string) bool {
 	number := func(v string) int {
@@ -119,16 +128,21 @@ func (w *watch) begin(refuse func(error)) {
 				return
 			case <-time.After(cmp.Or(w.pause, watchPause)):
 			}
-			r, err := w.conn.Do(ctx, "INFO")
-			if err != nil {
-				continue // calls tell of that
-			}
-			info := readInfo(r.Text())
-			if wrong := cmp.Or(unfit(info), judge(info, w.p)); !errors.Is(wrong, driver.ErrUnavailable) {
-				w.tell(wrong, later)
-			}
+			w.look(ctx, later)
 		}
 	})
+}
+
+// look looks once. A failover may still leave this process with the demoted master. That isn't for refuse, because the
+// server tells each write so, and the next write may reach the new master.
+func (w *watch) look(ctx context.Context, refuse func(error)) {
+	r, err := w.conn.Do(ctx, "INFO")
+	if err != nil {
+		return // calls tell of that
+	}
+	if info := readInfo(r.Text()); info["loading"] != "1" && info["role"] != "slave" {
+		w.tell(judge(info, w.p), refuse)
+	}
 }
 
 // tell lets the store take no writes while something is wrong. It logs the change.

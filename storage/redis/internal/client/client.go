@@ -14,7 +14,7 @@ import (
 // A Conn is a client of one server. All methods may be called concurrently.
 type Conn interface {
 	// Eval runs a script that gets one key and arguments. With replicas above 0 the call also waits until so many
-	// replicas have what the script wrote; fewer than that are a [Refused] with code [CodeNoReplicas].
+	// replicas have what the script wrote; fewer than that are a [Refused] with code [CodeFewReplicas].
 	Eval(ctx context.Context, s *Script, key string, args []string, replicas int) (Reply, error)
 
 	// Do runs a command.
@@ -68,6 +68,12 @@ const (
 	// waitLimit is how long replicas may take to acknowledge a write.
 	waitLimit = 2 * time.Second
 
+	// Large is how many bytes a command of Do has at least that goes over a connection of its own.
+	Large = 256 << 10
+
+	// mostAside is how many connections there are at most for calls that take long. More such calls wait.
+	mostAside = 16
+
 	// lookForMaster is how often sentinels are asked for the master, because the message of a failover may be missed.
 	lookForMaster = 5 * time.Second
 )
@@ -94,8 +100,10 @@ const (
 	CodeLoading    = "LOADING"    // the server reads its file
 	CodeBusy       = "BUSY"       // a script has run for seconds
 	CodeNoScript   = "NOSCRIPT"   // the server doesn't know the script
-	CodeNoReplicas = "NOREPLICAS" // too few replicas have what was written
-	CodeMisconf    = "MISCONF"    // the server can't write its file, so it takes no writes
+	CodeNoReplicas = "NOREPLICAS" // the server has too few replicas, and has written nothing
+	// CodeFewReplicas is this package's own: too few replicas have what the server has written.
+	CodeFewReplicas = "FEWREPLICAS"
+	CodeMisconf     = "MISCONF" // the server can't write its file, so it takes no writes
 )
 
 // Refused is an answer of the server that reports a failure.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -14,8 +15,28 @@ import (
 
 // conn implements Conn.
 type conn struct {
-	c      rueidis.Client
+	c      rueidis.Client // one connection that all calls share
+	o      Options
 	closed atomic.Bool
+
+	mu    sync.Mutex
+	apart rueidis.Client // connections for calls that would keep others waiting; nil before the first such call
+}
+
+// aside returns the client for a call that takes long: each of its calls has a connection of its own.
+func (c *conn) aside(ctx context.Context) (rueidis.Client, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apart == nil {
+		o := options(c.o)
+		o.DisableAutoPipelining, o.BlockingPoolSize = true, mostAside
+		apart, err := rueidis.NewClient(o)
+		if err != nil {
+			return nil, translate(ctx, err)
+		}
+		c.apart = apart
+	}
+	return c.apart, nil
 }
 
 // A Dialer connects to a server.
@@ -47,7 +68,7 @@ func Dial(ctx context.Context, o Options) (Conn, error) {
 		if d.err != nil {
 			return nil, translate(ctx, d.err)
 		}
-		return &conn{c: d.c}, nil
+		return &conn{c: d.c, o: o}, nil
 	case <-ctx.Done():
 		go func() {
 			if d := <-done; d.err == nil {
@@ -103,19 +124,22 @@ func (c *conn) eval(ctx context.Context, command, script, key string, args []str
 	if c.closed.Load() {
 		return Reply{}, ErrClosed
 	}
-	call := c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build()
 	if replicas == 0 {
-		return c.reply(ctx, c.c.Do(ctx, call))
+		return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build()))
 	}
-	// WAIT asks for the last write of its own connection, so both go together.
-	got := c.c.DoMulti(ctx, call, c.c.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
+	own, err := c.aside(ctx)
+	if err != nil {
+		return Reply{}, err
+	}
+	// WAIT asks for the last write of its own connection, so both go together. It keeps the connection until it answers.
+	got := own.DoMulti(ctx, own.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build(), own.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
 	r, err := c.reply(ctx, got[0])
 	if err != nil {
 		return r, err
 	}
 	n, err := c.reply(ctx, got[1])
 	if err == nil && n.Int() < int64(replicas) {
-		err = &Refused{Code: CodeNoReplicas, Text: CodeNoReplicas + " " + strconv.Itoa(int(n.Int())) + " of " + strconv.Itoa(replicas) +
+		err = &Refused{Code: CodeFewReplicas, Text: CodeFewReplicas + " " + strconv.Itoa(int(n.Int())) + " of " + strconv.Itoa(replicas) +
 			" replicas have acknowledged the write in time; it may stay or be lost"}
 	}
 	return r, err
@@ -126,7 +150,18 @@ func (c *conn) Do(ctx context.Context, command ...string) (Reply, error) {
 	if c.closed.Load() {
 		return Reply{}, ErrClosed
 	}
-	return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command[0]).Args(command[1:]...).Build()))
+	to, size := c.c, 0
+	for _, part := range command {
+		size += len(part)
+	}
+	if size >= Large {
+		own, err := c.aside(ctx)
+		if err != nil {
+			return Reply{}, err
+		}
+		to = own
+	}
+	return c.reply(ctx, to.Do(ctx, to.B().Arbitrary(command[0]).Args(command[1:]...).Build()))
 }
 
 // Publish implements Conn.
@@ -137,8 +172,14 @@ func (c *conn) Publish(ctx context.Context, channel, data string) (int, error) {
 
 // Close implements Conn.
 func (c *conn) Close() {
-	if !c.closed.Swap(true) {
-		c.c.Close()
+	if c.closed.Swap(true) {
+		return
+	}
+	c.c.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.apart != nil {
+		c.apart.Close()
 	}
 }
 

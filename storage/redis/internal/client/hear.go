@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -64,6 +65,7 @@ func (e *ear) Subscribe(ctx context.Context, channels ...string) error {
 		e.waiting[name] = append(e.waiting[name], confirmed[i])
 	}
 	e.mu.Unlock()
+	defer e.forget(channels, confirmed)
 	if err := e.c.Do(ctx, e.c.B().Subscribe().Channel(channels...).Build()).Error(); err != nil {
 		return translate(ctx, err)
 	}
@@ -77,6 +79,18 @@ func (e *ear) Subscribe(ctx context.Context, channels ...string) error {
 		}
 	}
 	return nil
+}
+
+// forget removes waits that nobody has any more, so that what comes for them late ends no other wait.
+func (e *ear) forget(channels []string, waits []chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, name := range channels {
+		rest := slices.DeleteFunc(e.waiting[name], func(c chan struct{}) bool { return c == waits[i] })
+		if e.waiting[name] = rest; len(rest) == 0 {
+			delete(e.waiting, name)
+		}
+	}
 }
 
 // Unsubscribe implements Ear.

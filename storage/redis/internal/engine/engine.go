@@ -236,13 +236,14 @@ func (e *Engine) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	why := map[string]string{
-		"GONE":                "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
-		client.CodeMemory:     "the server's memory is full, so it takes no writes until messages are handled or maxmemory is raised",
-		client.CodeWrongType:  "a key below prefix " + driver.Quote(e.cfg.Prefix) + " holds something of another program",
-		client.CodePermission: "the user lacks a right; docs/redis.md lists those that a store needs",
-		client.CodeReadOnly:   "the server is a replica; a failover may be under way",
-		client.CodeNoReplicas: "the outcome is unknown",
-		client.CodeMisconf:    "the server can't write its files, so it takes no writes; look into its log: the usual cause is a full disk",
+		"GONE":                 "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
+		client.CodeMemory:      "the server's memory is full, so it takes no writes until messages are handled or maxmemory is raised",
+		client.CodeWrongType:   "a key below prefix " + driver.Quote(e.cfg.Prefix) + " holds something of another program",
+		client.CodePermission:  "the user lacks a right; docs/redis.md lists those that a store needs",
+		client.CodeReadOnly:    "the server is a replica; a failover may be under way",
+		client.CodeFewReplicas: "the outcome is unknown",
+		client.CodeNoReplicas:  "the server has fewer replicas than its min-replicas-to-write asks for, so it takes no writes; look why replicas are away (INFO replication)",
+		client.CodeMisconf:     "the server can't write its files, so it takes no writes; look into its log: the usual cause is a full disk",
 	}[r.Code]
 	if why == "" {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
