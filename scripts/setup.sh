@@ -101,10 +101,6 @@ packages() {
 		fi
 	done
 }
-if ! command -v redis-server >/dev/null && ! install redis-server redis-sentinel; then
-	say "no redis-server: the tests on Redis are SKIPPED"
-	echo redis
-fi
 absent=$(command -v node >/dev/null || echo nodejs; command -v npm >/dev/null || echo npm)
 if [ -n "$absent" ]; then
 	install $absent || true
