@@ -32,11 +32,17 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 			return driver.Blob{}, driver.ErrNotModified
 		}
 	}
-	r, err := b.s.e.Read(ctx, "GET", name)
+	r, err := b.s.e.Read(ctx, "GETRANGE", name, "0", strconv.Itoa(engine.Large-1))
 	if err != nil {
 		return driver.Blob{}, err
 	}
 	state := r.Text()
+	if len(state) == engine.Large { // there may be more
+		if r, err = b.s.e.Read(ctx, "GET", name); err != nil {
+			return driver.Blob{}, err
+		}
+		state = r.Text()
+	}
 	if len(state) < stateHead {
 		return driver.Blob{}, driver.ErrNotFound
 	}

@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"errors"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,7 +19,7 @@ type Conn interface {
 	// replicas have what the script wrote; fewer than that are a [Refused] with code [CodeFewReplicas].
 	Eval(ctx context.Context, s *Script, key string, args []string, replicas int) (Reply, error)
 
-	// Do runs a command.
+	// Do runs a command. GET, and a command of [Large] bytes, have a connection of their own, because others would wait.
 	Do(ctx context.Context, command ...string) (Reply, error)
 
 	// Publish publishes data on a channel and returns how many subscribers the server has given the data to.
@@ -68,7 +70,8 @@ const (
 	// waitLimit is how long replicas may take to acknowledge a write.
 	waitLimit = 2 * time.Second
 
-	// Large is how many bytes a command of Do has at least that goes over a connection of its own.
+	// Large is how many bytes a command of Do has at least that goes over a connection of its own, and what is read at
+	// most over the connection that all share.
 	Large = 256 << 10
 
 	// mostAside is how many connections there are at most for calls that take long. More such calls wait.
@@ -90,6 +93,9 @@ func NewScript(name, text string) *Script {
 	sum := sha1.Sum([]byte(text)) // the server's own name of the script
 	return &Script{Name: name, Text: text, sha: hex.EncodeToString(sum[:])}
 }
+
+// Reads reports that the script writes nothing, as its first line says.
+func (s *Script) Reads() bool { return strings.HasPrefix(s.Text, "#!lua flags=no-writes") }
 
 // Codes of [Refused] that callers distinguish.
 const (
@@ -147,6 +153,23 @@ func NotSent(err error) bool {
 	}
 	var e *net.OpError
 	return errors.As(err, &e) && e.Op == "dial"
+}
+
+// Silent reports that a server hasn't answered in time.
+func Silent(err error) bool {
+	var late *silence
+	return errors.As(err, &late)
+}
+
+// Foreign reports that the first answer was the end of the connection, or no answer of a Redis server.
+func Foreign(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || strings.HasPrefix(err.Error(), "received un") // the library's own texts
+}
+
+// Cut reports that a call ended because its connection did. The server may have done what was asked.
+func Cut(err error) bool {
+	var r *Refused
+	return err != nil && !errors.As(err, &r) && !errors.Is(err, ErrClosed) && !Silent(err)
 }
 
 // silence is that no answer has come in time. It isn't the end of a caller's context, although it is for the library.

@@ -154,7 +154,7 @@ func (c *conn) Do(ctx context.Context, command ...string) (Reply, error) {
 	for _, part := range command {
 		size += len(part)
 	}
-	if size >= Large {
+	if size >= Large || command[0] == "GET" {
 		own, err := c.aside(ctx)
 		if err != nil {
 			return Reply{}, err

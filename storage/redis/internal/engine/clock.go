@@ -53,7 +53,7 @@ func (c *clock) told(at int64, asked time.Time) {
 
 // Now returns the store's time, as far as this process knows it.
 func (e *Engine) Now() int64 {
-	c := &e.clock
+	c := &e.caller.clock
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.virtual || c.at == 0 {

@@ -34,7 +34,8 @@
 //
 // # Files
 //
-//	engine.go   opening; calls, and what their replies say about the store
+//	engine.go   opening, and what callers of this package call
+//	caller.go   calls, their repeats, and what their replies say about the store
 //	gather.go   units of many callers in one call
 //	unit.go     the steps of a unit
 //	large.go    states that are too large for a script

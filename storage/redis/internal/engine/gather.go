@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"github.com/millrace-go/millrace/storage/driver"
 	"github.com/millrace-go/millrace/storage/redis/internal/client"
@@ -19,38 +22,41 @@ const (
 	flights = 2
 )
 
-// waiting are the units that no call has taken yet.
-type waiting struct {
+// A gatherer does units of work. Units of many callers gather while calls are under way, and go together in the next.
+type gatherer struct {
+	caller     *caller
+	grow, free *client.Script // for units that need memory, and for others
+
+	why atomic.Pointer[error] // of the refusal of units that need memory
+
 	mu      sync.Mutex
-	units   []*Unit
+	units   []*Unit // those that no call has taken yet
 	flights int
 	closed  bool
-	idle    chan struct{} // closed when no call is under way, after close
+	idle    chan struct{} // closed when no call is under way, after the end
 }
 
-// Do does a unit. The unit is the callee's until Do returns, and for good when the error is that of ctx.
-func (e *Engine) Do(ctx context.Context, u *Unit) error {
-	if why := e.refusal.Load(); why != nil && u.grows {
-		return *why
+func (g *gatherer) do(ctx context.Context, u *Unit) error {
+	if err := g.refusal(); err != nil && u.grows {
+		return err
 	}
 	if u.steps == 0 {
-		return e.Closed()
+		return g.ended()
 	}
 	u.ctx, u.done = ctx, make(chan struct{})
-	w := &e.waiting
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
 		return errClosed()
 	}
-	w.units = append(w.units, u)
-	fly := w.flights < flights
+	g.units = append(g.units, u)
+	fly := g.flights < flights
 	if fly {
-		w.flights++
+		g.flights++
 	}
-	w.mu.Unlock()
+	g.mu.Unlock()
 	if fly {
-		go e.fly()
+		go g.fly()
 	}
 	select {
 	case <-u.done:
@@ -60,83 +66,86 @@ func (e *Engine) Do(ctx context.Context, u *Unit) error {
 	}
 }
 
-// Refuse makes units fail that need memory, until it is called with nil. Messages that are there can still be handled.
-func (e *Engine) Refuse(why error) {
+func (g *gatherer) refuse(why error) {
 	if why == nil {
-		e.refusal.Store(nil)
+		g.why.Store(nil)
 		return
 	}
-	e.refusal.Store(&why)
+	g.why.Store(&why)
+}
+
+func (g *gatherer) refusal() error {
+	if why := g.why.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 func errClosed() error { return fmt.Errorf("%w: it is closed", driver.ErrUnavailable) }
 
-// Closed is the error of calls after Close, or nil.
-func (e *Engine) Closed() error {
-	e.waiting.mu.Lock()
-	defer e.waiting.mu.Unlock()
-	if e.waiting.closed {
+func (g *gatherer) ended() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
 		return errClosed()
 	}
 	return nil
 }
 
-// Close waits for the calls under way. Later units fail.
-func (e *Engine) Close() {
-	w := &e.waiting
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		return
+// end waits for the calls under way, and reports whether it is the first to do so.
+func (g *gatherer) end() bool {
+	g.mu.Lock()
+	if g.closed {
+		g.mu.Unlock()
+		return false
 	}
-	w.closed, w.idle = true, make(chan struct{})
-	if w.flights == 0 {
-		close(w.idle)
+	g.closed, g.idle = true, make(chan struct{})
+	if g.flights == 0 {
+		close(g.idle)
 	}
-	w.mu.Unlock()
-	<-w.idle
-	e.conn.Close()
+	g.mu.Unlock()
+	<-g.idle
+	return true
 }
 
 // fly makes calls as long as units wait.
-func (e *Engine) fly() {
-	w := &e.waiting
+func (g *gatherer) fly() {
 	for {
-		w.mu.Lock()
-		list := w.take()
+		g.mu.Lock()
+		list := g.take()
 		if len(list) == 0 {
-			w.flights--
-			if w.closed && w.flights == 0 {
-				close(w.idle)
+			g.flights--
+			if g.closed && g.flights == 0 {
+				close(g.idle)
 			}
-			w.mu.Unlock()
+			g.mu.Unlock()
 			return
 		}
-		w.mu.Unlock()
-		e.call(list)
+		g.mu.Unlock()
+		g.call(list)
 	}
 }
 
 // take returns the units of the next call.
-func (w *waiting) take() []*Unit {
+func (g *gatherer) take() []*Unit {
 	n, size := 0, 0
-	for n < len(w.units) && n < maxUnits {
-		size += w.units[n].size
+	for n < len(g.units) && n < maxUnits {
+		size += g.units[n].size
 		if n > 0 && size > maxBytes {
 			break
 		}
 		n++
 	}
-	list := w.units[:n:n]
-	w.units = w.units[n:]
-	if len(w.units) == 0 {
-		w.units = nil
+	list := g.units[:n:n]
+	g.units = g.units[n:]
+	if len(g.units) == 0 {
+		g.units = nil
 	}
 	return list
 }
 
 // call does units in one call, or one by one where together they have failed by what may be the fault of one of them.
-func (e *Engine) call(list []*Unit) {
+func (g *gatherer) call(list []*Unit) {
 	live := list[:0:0]
 	for _, u := range list {
 		if u.ctx.Err() != nil { // its caller has gone
@@ -148,12 +157,23 @@ func (e *Engine) call(list []*Unit) {
 	if len(live) == 0 {
 		return
 	}
-	err := e.try(live)
+	err := g.try(live, false)
 	if len(live) > 1 && faultOfOne(err) {
 		for _, u := range live {
-			u.end(e.try([]*Unit{u}))
+			u.end(g.try([]*Unit{u}, false))
 		}
 		return
+	}
+	if client.Cut(err) { // those that may be repeated have been, unless others were among them
+		rest := slices.DeleteFunc(slices.Clone(live), func(u *Unit) bool { return !u.repeatable() })
+		if len(rest) > 0 && len(rest) < len(live) {
+			for _, u := range live {
+				if !u.repeatable() {
+					u.end(err)
+				}
+			}
+			live, err = rest, g.try(rest, true)
+		}
 	}
 	for _, u := range live {
 		u.end(err)
@@ -161,7 +181,7 @@ func (e *Engine) call(list []*Unit) {
 }
 
 func (u *Unit) end(err error) {
-	u.err = err
+	u.err = cmp.Or(u.err, err)
 	close(u.done)
 }
 
@@ -170,12 +190,14 @@ func faultOfOne(err error) bool {
 	return errors.As(err, &r) && (r.Code == client.CodeMemory || r.Code == client.CodeWrongType)
 }
 
-func (e *Engine) try(list []*Unit) error {
-	n, script := 0, e.scripts.free
+// try makes a call of units. again says that the units may have been done.
+func (g *gatherer) try(list []*Unit, again bool) error {
+	harmless := !slices.ContainsFunc(list, func(u *Unit) bool { return !u.repeatable() })
+	n, script := 0, g.free
 	for _, u := range list {
 		n += 1 + len(u.args)
 		if u.grows {
-			script = e.scripts.grow
+			script = g.grow
 		}
 	}
 	args := make([]string, 0, n)
@@ -184,14 +206,18 @@ func (e *Engine) try(list []*Unit) error {
 		args = append(args, u.args...)
 	}
 	// Not a caller's context: the call is of many.
-	reply, err := e.eval(context.Background(), script, args, e.cfg.Replicas)
+	reply, repeated, err := g.caller.eval(context.Background(), script, args, g.caller.cfg.Replicas, harmless)
 	if err != nil {
 		return err
 	}
 	failures := reply.At(3).List()
 	for i := 0; i+2 < len(failures); i += 3 {
 		u := list[failures.At(i).Int()-1]
-		u.Failures = append(u.Failures, Failure{int(failures.At(i+1).Int()) - 1, failed(failures.At(i + 2).Text())})
+		f := Failure{int(failures.At(i+1).Int()) - 1, failed(failures.At(i + 2).Text())}
+		if (again || repeated) && f.unknown() {
+			u.err = fmt.Errorf("%w: the connection was cut during the call, so its outcome is unknown; the repeated call says: %v", driver.ErrUnavailable, f.Err)
+		}
+		u.Failures = append(u.Failures, f)
 	}
 	return nil
 }

@@ -18,13 +18,13 @@ const (
 
 // PutLarge puts a state under a name of its own, from which [Unit.WriteLarge] takes it.
 func (e *Engine) PutLarge(ctx context.Context, state string) (name string, err error) {
-	if why := e.refusal.Load(); why != nil {
-		return "", *why
+	if err := e.units.refusal(); err != nil {
+		return "", err
 	}
 	name = hex.EncodeToString([]byte(e.NewID()))
-	err = e.repeat(ctx, func() error {
-		_, err := e.conn.Do(ctx, "SET", e.Key(":big:"+name), state, "EX", largeLife)
+	_, err = e.caller.repeat(ctx, true, func() error {
+		_, err := e.caller.conn.Do(ctx, "SET", e.Key(":big:"+name), state, "EX", largeLife)
 		return err
 	})
-	return name, e.explain(ctx, err)
+	return name, e.caller.explain(ctx, err)
 }

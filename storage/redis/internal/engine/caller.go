@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/redis/internal/client"
+)
+
+// A caller makes the calls of one store. It repeats a call where a repeat does no harm, and says what a failure means.
+type caller struct {
+	cfg     Config
+	conn    client.Conn
+	prefix  string // with its braces
+	mark    string // "" of a bell
+	process string
+	clock   clock
+	known   atomic.Int64 // the largest number of this process's changes that was told
+	lost    atomic.Int64 // changes whose loss was told to this process
+}
+
+// read runs a command that changes nothing.
+func (c *caller) read(ctx context.Context, command ...string) (client.Reply, error) {
+	var r client.Reply
+	_, err := c.repeat(ctx, true, func() (err error) {
+		r, err = c.conn.Do(ctx, command...)
+		return err
+	})
+	return r, c.explain(ctx, err)
+}
+
+// eval runs a script. cut reports that the connection was cut, and that the script, which is harmless, may have run twice.
+func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, cut bool, err error) {
+	cut, err = c.repeat(ctx, harmless, func() error {
+		asked := time.Now()
+		least, most, virtual := c.clock.args()
+		call := append([]string{c.mark, least, most, c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
+		r, err := c.conn.Eval(ctx, s, c.prefix, call, replicas)
+		if err != nil {
+			return err
+		}
+		list = r.List()
+		c.learn(list, asked)
+		return nil
+	})
+	return list, cut, c.explain(ctx, err)
+}
+
+// learn takes from a reply what it says about the store.
+func (c *caller) learn(reply client.List, asked time.Time) {
+	c.clock.told(reply.At(0).Int(), asked)
+	number := reply.At(1).Int()
+	for {
+		known := c.known.Load()
+		if number <= known || c.known.CompareAndSwap(known, number) {
+			break
+		}
+	}
+	if lost := reply.At(2).Int(); lost > 0 {
+		c.lost.Add(lost)
+		c.cfg.Logger.Error("redis: acknowledged changes are lost: a failover, or a restart of the server, has taken them back",
+			"prefix", c.cfg.Prefix, "changes", lost)
+	}
+}
+
+const (
+	// patience is how long a call is repeated that has not reached the server, or that the server refuses for a moment.
+	patience = 3 * time.Second
+
+	firstWait, longestWait = 5 * time.Millisecond, 200 * time.Millisecond
+)
+
+// repeat is the function repeat, for a store that keeps something.
+func (c *caller) repeat(ctx context.Context, harmless bool, call func() error) (cut bool, err error) {
+	if c.mark == "" {
+		return false, errBell
+	}
+	return repeat(ctx, harmless, call)
+}
+
+// repeat calls call until it succeeds, fails in earnest, or has been repeated for long. A harmless call is repeated once
+// after its connection was cut.
+func repeat(ctx context.Context, harmless bool, call func() error) (cut bool, err error) {
+	wait, end := firstWait, time.Now().Add(patience)
+	for {
+		err := call()
+		lost := !cut && harmless && ctx.Err() == nil && client.Cut(err) && !client.NotSent(err)
+		cut = cut || lost
+		if err == nil || !lost && !passing(err) || !time.Now().Before(end) {
+			return cut, err
+		}
+		select {
+		case <-ctx.Done():
+			return cut, context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		wait = min(2*wait, longestWait)
+	}
+}
+
+// passing reports that an error changed nothing and may be over soon.
+func passing(err error) bool {
+	return client.NotSent(err) || client.HasCode(err, client.CodeLoading) || client.HasCode(err, client.CodeReadOnly) || client.HasCode(err, client.CodeBusy)
+}
+
+// explain gives an error its kind, and says what to do.
+func (c *caller) explain(ctx context.Context, err error) error {
+	var r *client.Refused
+	switch {
+	case err == nil, errors.Is(err, errBell), ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
+		return err
+	case !errors.As(err, &r):
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	why := map[string]string{
+		"GONE":                 "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
+		client.CodeMemory:      "the server's memory is full, so it takes no writes until messages are handled or maxmemory is raised",
+		client.CodeWrongType:   "a key below prefix " + driver.Quote(c.cfg.Prefix) + " holds something of another program",
+		client.CodePermission:  "the user lacks a right; docs/redis.md lists those that a store needs",
+		client.CodeReadOnly:    "the server is a replica; a failover may be under way",
+		client.CodeFewReplicas: "the outcome is unknown",
+		client.CodeNoReplicas:  "the server has fewer replicas than its min-replicas-to-write asks for, so it takes no writes; look why replicas are away (INFO replication)",
+		client.CodeMisconf:     "the server can't write its files, so it takes no writes; look into its log: the usual cause is a full disk",
+	}[r.Code]
+	if why == "" {
+		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
+	}
+	return fmt.Errorf("%w: %s: %w", driver.ErrUnavailable, why, err)
+}
