@@ -16,7 +16,7 @@ import (
 // A Driver opens stores of one kind. A package that implements a kind offers its Driver as a variable of that name.
 type Driver struct {
 	// Scheme begins the URLs of the driver's stores: "azure" for azure://ACCOUNT. It is 1 to 20 lower-case letters and
-	// digits, a letter first.
+	// digits, a letter first. A URL may have it in capital letters.
 	Scheme string
 
 	// Forms are further schemes with which the driver's URLs may begin, such as "rediss" beside "redis". They may also
@@ -86,8 +86,9 @@ func (d Drivers) Open(ctx context.Context, url string, cfg OpenConfig) (*Store, 
 		return nil, &Error{Op: "open", Resource: "store", Err: err}
 	}
 	scheme, rest, ok := strings.Cut(url, ":")
+	scheme = strings.ToLower(scheme) // RFC 3986, section 3.1
 	if ok && slices.ContainsFunc(d, func(x Driver) bool { return slices.Contains(x.Forms, scheme) }) {
-		rest = url
+		rest = scheme + ":" + rest
 	}
 	at := slices.IndexFunc(d, func(x Driver) bool { return ok && (x.Scheme == scheme || slices.Contains(x.Forms, scheme)) })
 	if at < 0 {

@@ -58,7 +58,7 @@ func TestFormsOfAURL(t *testing.T) {
 		got = rest
 		return nil, refused
 	}}}
-	for url, want := range map[string]string{"kv://host": "//host", "kvs://host": "kvs://host", "kv+unix:///s": "kv+unix:///s"} {
+	for url, want := range map[string]string{"kv://host": "//host", "kvs://host": "kvs://host", "kv+unix:///s": "kv+unix:///s", "KV://Host": "//Host", "KvS://Host": "kvs://Host"} {
 		if _, err := d.Open(t.Context(), url, storage.OpenConfig{}); !errors.Is(err, refused) || got != want {
 			t.Errorf("%s: Open got %q (%v), want %q", url, got, err, want)
 		}
@@ -174,7 +174,7 @@ func FuzzOpen(f *testing.F) {
 		if !errors.As(err, &e) {
 			t.Errorf("%q: got %v, want a *storage.Error", url, err)
 		}
-		if (err.Error() == `storage: open good store: refused`) != strings.HasPrefix(url, "good:") {
+		if (err.Error() == `storage: open good store: refused`) != strings.HasPrefix(strings.ToLower(url), "good:") {
 			t.Errorf("%q: got %v", url, err)
 		}
 	})

@@ -62,7 +62,7 @@ func newEar(s *store, log *slog.Logger) *ear {
 func (e *ear) begin(ctx context.Context, lately bool) error {
 	conn, err := e.open(ctx)
 	if err != nil {
-		return explainDial(ctx, err)
+		return explainDial(ctx, e.s.cfg, err)
 	}
 	if !lately {
 		e.mu.Lock()

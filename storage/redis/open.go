@@ -89,7 +89,7 @@ func open(ctx context.Context, p params, cfg storage.OpenConfig) (*store, error)
 	}
 	conn, err := client.Dial(ctx, p.server)
 	if err != nil {
-		return nil, explainDial(ctx, err)
+		return nil, explainDial(ctx, p, err)
 	}
 	s, err := newStore(ctx, conn, p, cfg)
 	if err != nil {

@@ -174,7 +174,10 @@ func address(host, port string) (string, error) {
 	strange := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(".-_:[]%", r)
 	}
-	if _, _, err := net.SplitHostPort(host); err == nil && !strings.ContainsFunc(host, strange) {
+	if _, given, err := net.SplitHostPort(host); err == nil && !strings.ContainsFunc(host, strange) {
+		if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
+			return "", bad("a server's port is no number from 1 to 65535; %s", wantURL)
+		}
 		return host, nil
 	}
 	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
@@ -200,6 +203,7 @@ func (p *params) readQuery(query string) error {
 	return nil
 }
 
+// set reads a parameter. No error shows a value that may be a secret.
 func (p *params) set(name, value string) error {
 	number := func(least, most int) (int, error) {
 		n, err := strconv.Atoi(value)
@@ -223,6 +227,10 @@ func (p *params) set(name, value string) error {
 		return nil
 	}
 	switch name {
+	case "durable", "bell":
+		return bad("parameter %s: want yes or no", name)
+	case "wake":
+		return bad("parameter wake: want on or off")
 	case "prefix":
 		if !goodPrefix.MatchString(value) {
 			return bad("prefix %s: want 1 to 50 letters, digits, '.', '_' and '-', a letter or digit first", driver.Quote(value))
@@ -235,7 +243,7 @@ func (p *params) set(name, value string) error {
 	case "ca":
 		err = p.trust(value)
 	default:
-		return bad("parameter %s, or its value, is unknown; known are %s", driver.Quote(name), knownParams) // a value may be a secret
+		return bad("parameter %s is unknown; known are %s", driver.Quote(name), knownParams)
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package redis
 import (
 	"cmp"
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -64,7 +66,11 @@ func TestRefusedOpenings(t *testing.T) {
 	refused(t, evicting.URL("app"), storage.ErrUnsupported, "allkeys-lru", "noeviction")
 	refused(t, forgetful.URL("app"), storage.ErrUnsupported, "appendonly", "durable=no")
 	refused(t, wrongCA, storage.ErrUnavailable, "certificate is by nobody", "parameter ca")
-	refused(t, strings.Replace(plain.URL("app"), "redis:", "rediss:", 1), storage.ErrUnavailable, "hasn't answered")
+	refused(t, strings.Replace(plain.URL("app"), "redis:", "rediss:", 1), storage.ErrUnavailable, "no TLS connection", "redis: URL")
+	refused(t, "redis://"+encrypted.Addr()+"/?prefix=app", storage.ErrUnavailable, "isn't one of a Redis server", "rediss: URL")
+	refused(t, "redis://"+web(t)+"/?prefix=app", storage.ErrUnavailable, "isn't one of a Redis server", "another port")
+	refused(t, "redis+sentinel://"+plain.Addr()+"/shop?prefix=app", storage.ErrUnavailable, "no sentinel", "26379")
+	refused(t, plain.URL("app")+"&db=99", storage.ErrUnavailable, "parameter db", "databases")
 	refused(t, "rediss://h/?prefix=a&ca="+url.QueryEscape(notPEM), storage.ErrInvalid, "PEM")
 	refused(t, goneURL, storage.ErrUnavailable, "no server answers")
 	refused(t, plain.URL("text"), storage.ErrInvalid, "another program's", "another prefix")
@@ -79,6 +85,27 @@ func TestRefusedOpenings(t *testing.T) {
 	}
 }
 
+// web returns the address of a server that speaks HTTP.
+func web(t *testing.T) string {
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// A URL that can't be right is refused before anybody is asked, and the error says what is wanted.
+func TestBadURLs(t *testing.T) {
+	t.Parallel()
+	for rest, want := range map[string]string{
+		"redis://h:port/?prefix=a": "port", "redis://h:99999/?prefix=a": "1 to 65535", "redis://h:0/?prefix=a": "1 to 65535", "redis://h:-1/?prefix=a": "1 to 65535",
+		"redis://h/?prefix=a&durable=maybe": "want yes or no", "redis://h/?prefix=a&bell=1": "want yes or no", "redis://h/?prefix=a&wake=no": "want on or off",
+		"redis://h/?prefix=a&db=x": "a number from 0", "redis://h/?prefix=a&wait=0": "a number from 1", "redis://h/?prefix=a&timeout=3": "known are",
+		"redis://h/?prefix=": "prefix", "redis://h/": "no prefix", "redis://h/3?prefix=a": "db=NUMBER", "redis://a,b/?prefix=a": "sentinels",
+		"redis+sentinel://h/?prefix=a": "name", "redis+unix://h/s?prefix=a": "absolute path", "redis://?prefix=a": "missing",
+	} {
+		refused(t, rest, storage.ErrInvalid, want)
+	}
+}
+
 // The user that docs/redis.md makes can open a store, and no store of another prefix.
 func TestTheDocumentedUser(t *testing.T) {
 	t.Parallel()
@@ -88,7 +115,27 @@ func TestTheDocumentedUser(t *testing.T) {
 	line, _, _ = strings.Cut(strings.Replace(line, "PASSWORD", secret, 1), "\n")
 	server := redistest.Start(t, redistest.Config{})
 	server.Do(t, append([]string{"ACL", "SETUSER", "tables"}, strings.Fields(line)...)...)
-	openStore(t, as(server.URL("tables"), "tables", secret))
+	s, _ := openStore(t, as(server.URL("tables"), "tables", secret))
+	l, err := NewList(s, "readings")
+	must(t, err)
+	must(t, l.Push(t.Context(), []byte("a"), []byte("b"), []byte("c")))
+	taken, err := l.TakeFirst(t.Context())
+	must(t, err)
+	must(t, taken.HandBack(t.Context()))
+	if taken, err = l.TakeLast(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, taken.Done(t.Context()))
+	_, err = l.PopFirst(t.Context())
+	must(t, err)
+	_, err = l.Recover(t.Context())
+	must(t, err)
+	if n, held, err := l.Len(t.Context()); err != nil || n != 1 || held != 0 {
+		t.Errorf("the list has %d values, and %d are held (%v); want 1 and none", n, held, err)
+	}
+	if log := server.Do(t, "ACL", "LOG"); log != "" {
+		t.Errorf("the server has refused:\n%s", log)
+	}
 	refused(t, as(server.URL("other"), "tables", secret), storage.ErrUnavailable, "lacks a right", "docs/redis.md")
 }
 

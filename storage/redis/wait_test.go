@@ -2,6 +2,7 @@ package redis
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -59,6 +60,7 @@ func TestSentinelsWithAPassword(t *testing.T) {
 		t.Error("a store was opened without the sentinels' password")
 	}
 	t.Setenv(sentinelPasswordVariable, secret)
+	refused(t, strings.Replace(sentinels.URL("app"), "/main?", "/other?", 1), storage.ErrUnavailable, "no master of the name", "SENTINEL MASTERS")
 	s, _ := openStore(t, sentinels.URL("app"))
 	must(t, s.Queue("jobs").Send(t.Context(), texts("x")))
 }

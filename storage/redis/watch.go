@@ -37,7 +37,7 @@ type watch struct {
 func (w *watch) check(ctx context.Context) (unsafe, err error) {
 	r, err := w.conn.Do(ctx, "INFO")
 	if err != nil {
-		return nil, explainDial(ctx, err)
+		return nil, explainDial(ctx, w.p, err)
 	}
 	info := readInfo(r.Text())
 	w.lately = lately(info)
