@@ -17,7 +17,8 @@ import (
 )
 
 // A redisServer syncs each write to the disk before it answers. So it is killed in the middle of its work, without any
-// warning, and nothing that it has acknowledged may be lost.
+// warning, and nothing that it has acknowledged may be lost. Package redistest would remove the data and the log with the
+// server; a run keeps both for whoever looks for a fault.
 type redisServer struct {
 	bin  string
 	dir  string // its data
