@@ -10,6 +10,9 @@ missing=$(scripts/setup.sh)
 race=(-race '-gcflags=modernc.org/...=-race=false' '-gcflags=github.com/anishathalye/porcupine=-race=false')
 case " ${missing//$'\n'/ } " in *" gcc "*) race=() ;; esac
 
+# The race detector lets each program sleep for a second at its end: with some hundred packages, a minute.
+export GORACE="atexit_sleep_ms=0 ${GORACE:-}"
+
 strict=
 if [ -n "${CI:-}" ]; then
 	strict=-strict
