@@ -36,6 +36,7 @@ func house() []floor {
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
 		{pkg: "storage/redis/redistest", vendor: true, why: "it starts servers for tests and asks them as an operator does; it knows nothing of what they test"},
 		{pkg: "internal/contain", why: "it calls any code and doesn't know what the code is for: the standard library is enough"},
+		{pkg: "internal/parttest", why: "it knows which tests a run has, and none of them: the standard library is enough"},
 		{pkg: "internal/flock", why: "it locks files and doesn't know what they are for: the standard library is enough"},
 		{pkg: "internal/beside", why: "it opens files and doesn't know what they are for: the standard library is enough"},
 		{pkg: "internal/seldom", why: "it logs for requests and doesn't know what they are for: the standard library is enough"},
@@ -136,9 +137,9 @@ func house() []floor {
 }
 
 // testsMay is what tests may import beyond their package's own table: working stores, a store that fails on command,
-// and the law tests for projections.
+// the law tests for projections, and the turns of tests that take long.
 func testsMay() []string {
-	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/redis", "storage/redis/redistest", "storage/redis/virtualtest", "storage/doorbell", "storage/storagetest", "views/viewstest"}
+	return []string{"storage/driver", "storage/sqlite", "storage/azure", "storage/azure/azuretest", "storage/redis", "storage/redis/redistest", "storage/redis/virtualtest", "storage/doorbell", "storage/storagetest", "views/viewstest", "internal/parttest"}
 }
 
 // owned are other modules that only one place may import, so that they can be replaced there.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard/internal/breaker"
+	"github.com/millrace-go/millrace/internal/parttest"
 )
 
 // crowd is a service that does so many calls at a time, and those who call it whenever their limits let them. The other
@@ -183,6 +184,7 @@ func eachCrowd(t *testing.T, sizes [][2]int, test func(t *testing.T, c *crowd, p
 
 // Under a backlog the service has work all the time, and its queue stays short, for one process and for many.
 func TestLaw12AnAdaptiveLimitFindsWhatTheServiceDoes(t *testing.T) {
+	parttest.InTurn(t)
 	eachCrowd(t, [][2]int{{1, 1}, {8, 2}, {8, 8}, {16, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, (n+1)/2)
 		c.play(time.Minute)
@@ -199,6 +201,7 @@ func TestLaw12AnAdaptiveLimitFindsWhatTheServiceDoes(t *testing.T) {
 
 // The limits follow a service whose calls take three times as long, and that does a quarter as much, and back.
 func TestLaw12AnAdaptiveLimitFollowsTheService(t *testing.T) {
+	parttest.InTurn(t)
 	eachCrowd(t, [][2]int{{8, 1}, {8, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, n)
 		c.play(time.Minute)
@@ -229,6 +232,7 @@ func TestLaw12AnAdaptiveLimitSoonFollowsASlowerService(t *testing.T) {
 
 // A time that was measured while others overloaded the service doesn't stay.
 func TestLaw12AnAdaptiveLimitRecoversFromAnOverload(t *testing.T) {
+	parttest.InTurn(t)
 	eachCrowd(t, [][2]int{{8, 1}, {8, 4}}, func(t *testing.T, c *crowd, n int) {
 		c.join(t, n+1)
 		others := c.callers[0]
@@ -263,6 +267,7 @@ func TestLaw12WrongClocksOnlyMakeAnAdaptiveLimitHigher(t *testing.T) {
 
 // A wall clock that jumps by an hour, and calls that took an hour because the process stood still, are forgotten soon.
 func TestLaw12AnAdaptiveLimitOutlivesAJumpAndAPause(t *testing.T) {
+	parttest.InTurn(t)
 	eachCrowd(t, [][2]int{{8, 1}}, func(t *testing.T, c *crowd, _ int) {
 		c.join(t, 1)
 		p := c.callers[0]

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -134,6 +135,7 @@ func TestAdaptiveKeepsCallsShort(t *testing.T) {
 
 // The limit stays between Least and Most, also when they change while it works. Set turns it off and on again.
 func TestLaw12AnAdaptiveLimitHoldsItsBounds(t *testing.T) {
+	parttest.InTurn(t)
 	inBubble(t, func(t *testing.T) {
 		s, g := newCrowded(t, 8), adaptive(guard.Adaptive{Least: 20, Most: 30})
 		worldtest.Want(t, "the first limit", limits(t, g).MaxInHand, 20)

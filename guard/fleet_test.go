@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -44,6 +45,7 @@ func outage(t *testing.T, f *fleet, down *error) (calls, most int) {
 // While a service is away, one process of three probes at a time, as seldom as a single one would. When it is back, all
 // begin.
 func TestLaw1OneProbeInTheFleet(t *testing.T) {
+	parttest.InTurn(t)
 	for name, limit := range map[string]func(*storage.Store) *storage.Store{
 		"with rings":    func(s *storage.Store) *storage.Store { return s },
 		"without rings": storagetest.Plain,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -92,6 +93,7 @@ func outageOf(t *testing.T, f *fleet, processes int, random *rand.Rand, perSecon
 // that are under way by then. After that there is one probe at a time in the fleet, which is 35 calls at most, with
 // rings and without.
 func TestLaw1AnOutageCostsFewCallsInManyProcesses(t *testing.T) {
+	parttest.InTurn(t)
 	for _, c := range []struct {
 		processes int
 		rate      float64 // of jobs, a second

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/guard"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -63,6 +64,7 @@ func child(path string) int {
 // Of two processes that share a breaker and slots, the one that probes is killed. The other gets the right to probe,
 // and there is no other probe before.
 func TestLaw7TheProberIsKilled(t *testing.T) {
+	parttest.InTurn(t)
 	if testing.Short() {
 		t.Skip("waits for a TTL to pass")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/worker"
 )
@@ -28,6 +29,7 @@ func (raised) Leave(context.Context) error { return nil }
 // Law 10 with calls that take long: hardly a message is fetched to be refused, whether a limit is above or below the
 // concurrency that the queue was made with, or was given since.
 func TestLaw10WithSlowCallsAndARaisedConcurrency(t *testing.T) {
+	parttest.InTurn(t)
 	for _, cfg := range []guard.Config{{Slots: 10}, {Rate: 40}} {
 		for made, to := range map[int]int{8: 8, 9: 64, 64: 64} {
 			t.Run(fmt.Sprintf("%v calls a second, %d slots, from %d to %d", cfg.Rate, cfg.Slots, made, to), func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/values"
@@ -77,6 +78,7 @@ func billing() Program {
 
 // A program that cancels keeps the laws, whether or not the store finds messages.
 func TestCancelUnderFaults(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	Simulate(t, func(t *testing.T, s *Sim) {
 		s.Start(billing())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/millracetest"
 )
 
@@ -23,6 +24,7 @@ func laned(m *mails) millracetest.Program {
 
 // A program with lanes keeps all laws under all faults, on stores that are atomic and on others.
 func TestSimulateWithLanes(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		sim.Start(laned(&mails{}))

@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/handling"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/values"
 )
@@ -166,6 +167,7 @@ func whistles(s *Sim) {
 
 // A value that recognises its repeats by itself keeps the laws.
 func TestSimulateAValueThatKnowsItsRepeats(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	Simulate(t, func(_ *testing.T, s *Sim) {
 		s.Start(noting(func(v note, w whistle) (note, error) {

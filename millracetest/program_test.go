@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/millracetest"
 )
 
@@ -54,6 +55,7 @@ func TestHandlersConfig(t *testing.T) {
 
 // A message that a middleware ends is left out of the run's decisions, and out of the repeated ones.
 func TestMiddlewareUnderFaults(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		p := program(&mails{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/schedule"
@@ -48,6 +49,7 @@ func placeSome(t *testing.T, sim *millracetest.Sim) {
 
 // A document that the program itself changes is left out of the laws.
 func TestRebuildsAreLeftOut(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		sim.Start(program(&mails{}))
@@ -65,6 +67,7 @@ func TestRebuildsAreLeftOut(t *testing.T) {
 
 // A schedule waits for its next due time for ever. No test has to say so.
 func TestSimulateAProgramWithASchedule(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	daily := millracetest.Program{
 		Routes: func() (*channel.Routes, error) {
@@ -95,6 +98,7 @@ func TestSimulateAProgramWithASchedule(t *testing.T) {
 
 // A timer that is renewed for ever may stay at the end, where the test says so.
 func TestEndless(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	ticks := millracetest.Program{
 		Routes: func() (*channel.Routes, error) { return channel.NewRoutes(channel.Command[remind]("ticks")) },

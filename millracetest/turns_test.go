@@ -13,6 +13,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/keylock"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/poison"
 )
@@ -159,6 +160,7 @@ func TestRunHalts(t *testing.T) {
 
 // Reactions in order and in turn keep their laws under random faults, and the kit's laws hold beside them.
 func TestSimulateInOrder(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
 		m := &mails{}

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/millrace-go/millrace/internal/browsertest"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
@@ -272,6 +273,7 @@ func selector(want string) string {
 
 // A page that is fetched again keeps what has the focus, how far it was scrolled, and what was opened.
 func TestBrowserKeepsItsPlace(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	x := newTown(t)
 	tab, address := x.open(t, act.Viewer)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/process"
 )
 
@@ -36,6 +37,7 @@ func counted(n int) string { return fmt.Sprintf("%d items, %d in all", n, n*(n-1
 // Laws 4 and 16. The write that ends the last item begins what follows, once, however many items there are, and whether
 // they lie in the document, in pages, or are listed by an agent.
 func TestTheLastItemGathers(t *testing.T) {
+	parttest.InTurn(t)
 	agent := func(c *crew) func(context.Context, string) (string, error) {
 		return func(ctx context.Context, item string) (string, error) {
 			_, err := c.work(ctx, "item")

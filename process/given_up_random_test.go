@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/process"
 )
@@ -71,6 +72,7 @@ func (x *till) payBack(_ context.Context, _ note, p paid) error {
 // short retention. In the end each step of an instance that is completed has one effect, and those of others have none.
 // MILLRACE_SEED runs one seed, MILLRACE_SEEDS says how many.
 func TestAgentsThatHangAtRandom(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	from, to := 1, 20
 	if n, err := strconv.Atoi(os.Getenv("MILLRACE_SEEDS")); err == nil {

@@ -9,11 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/process"
 )
 
 // Law 15. The undos may need more than a document holds: that lies in rows, and comes back for them.
 func TestUndosThatNeedMoreThanADocumentHolds(t *testing.T) {
+	parttest.InTurn(t)
 	const steps = 300
 	each(t, func(c *crew, p *process.Plan[note]) {
 		for i := range steps {

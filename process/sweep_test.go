@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/process"
 	"github.com/millrace-go/millrace/process/internal/flow"
 	"github.com/millrace-go/millrace/storage"
@@ -172,6 +173,7 @@ func TestSweepOnlyAsks(t *testing.T) {
 // Law 17. A clock was ahead by a month for a moment: a sweep was noted, or asked for, by that clock. Sweeps go on once
 // the clock is right, and so does the reading of all documents.
 func TestSweepsGoOnAfterAClockThatWasAhead(t *testing.T) {
+	parttest.InTurn(t)
 	for what, by := range map[string]struct{ noted, asked bool }{"noted": {true, false}, "asked for": {false, true}, "both": {true, true}} {
 		t.Run(what, func(t *testing.T) {
 			each(t, func(c *crew, p *process.Plan[note]) { process.Wait(p, "wait", note.goOn).Within(2 * time.Hour) }, func(l *lab) {
@@ -230,6 +232,7 @@ func TestLostPurge(t *testing.T) {
 
 // Somebody read the document before the purge, and writes its row after the purge. The next sweep deletes the row.
 func TestLateRowOfATombstone(t *testing.T) {
+	parttest.InTurn(t)
 	each(t, func(c *crew, p *process.Plan[note]) { c.do(p, "a") }, func(l *lab) {
 		ctx, rows := l.t.Context(), l.app.Store().Table(planName+"-index")
 		l.start("i")

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/internal/faulttest"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/schedule"
@@ -68,6 +69,7 @@ func accountant(spec schedule.Spec, overlap schedule.Overlap) millracetest.Progr
 
 // Under random faults each due time comes once, and the framework's laws hold for the program.
 func TestUnderRandomFaults(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	spec := schedule.Interval(2 * time.Minute)
 	millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) {
@@ -89,6 +91,7 @@ func TestUnderRandomFaults(t *testing.T) {
 
 // Each run has one fault, of every kind, in one storage call of a worker, while a schedule is registered and due twice.
 func TestEverySingleFault(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	spec := schedule.Interval(time.Minute)
 	for i, fault := range storagetest.Faults() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
@@ -38,6 +39,7 @@ func TestCopiesOfAWake(t *testing.T) {
 
 // Law 1: ten replicas are started, stopped and killed for a month, and each due time comes once.
 func TestEachDueTimeOnce(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		l := newLab(t, s)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/schedule"
 )
@@ -24,6 +25,7 @@ func takes(d time.Duration) func(context.Context, Job) error {
 // Law 5: while a run goes on, a due time is skipped, waits or runs all the same. A run goes on until Done says that it
 // has ended, or for the longest time.
 func TestOverlap(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	hang := func(context.Context, Job) error { return nil } // it never says that it is done
 	minutes := func(o schedule.Overlap) schedule.Config {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/sqlite"
@@ -150,6 +151,7 @@ func (h *herd) ended(version int64, want settings.Result, runs int64) {
 // The process that drives a roll-out is killed. Another one brings it to its end. Then one is killed that runs a change
 // within its bake, and the others take that back.
 func TestProcessesThatAreKilled(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	h := newHerd(t, 5)
 	version, canary, driver := h.begin(60)

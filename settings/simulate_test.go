@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -185,6 +186,7 @@ func (x *trialRun) audit() {
 
 // Random changes on random faults keep the laws of roll-outs.
 func TestLawsOfRollOutsUnderRandomFaults(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	for seed := range storagetest.Seeds(t, rand.Uint64(), 2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -13,12 +13,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/millrace-go/millrace/internal/parttest"
 )
 
 // TestClockIsSet runs two processes on one file, and sets their wall clocks while they work. Such a machine was
 // suspended, or got the time from a server late. The monotonic clock decides. So no message is in two workers' hands,
 // and none stays hidden for longer.
 func TestClockIsSet(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("processes share no monotonic clock here")

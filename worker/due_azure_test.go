@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -41,6 +42,7 @@ func (q hurriedQueue) Rewrite(ctx context.Context, r driver.Receipt, body []byte
 // The service hides a message for as long as this module asks. A message that is due later comes, is handed back, and
 // can be cancelled meanwhile.
 func TestLongDelaysOnAzure(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	s, err := azure.Open(t.Context(), azuretest.Start(t).Account(t).ConnectionString())
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -60,6 +61,7 @@ func (l *lab) onTime(t testing.TB, due time.Time) call {
 // A message is due in ten years. It comes more than 500 times before that: each time it is handed back, at the expense
 // of nothing, and its body is left where it is.
 func TestTenYears(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	worldtest.OnEachStore(t, func(t *testing.T, s *storage.Store) {
 		var calls storagetest.Calls

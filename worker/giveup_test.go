@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
@@ -192,6 +193,7 @@ func TestOnPoisonAgain(t *testing.T) {
 // A function of OnPoison that fails keeps no message out of the poison queue. The log and the entry say why nothing was
 // sent, and a retry works as ever.
 func TestOnPoisonFails(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	g := newGate(t)
 	for name, test := range map[string]struct {
@@ -243,6 +245,7 @@ func TestOnPoisonFails(t *testing.T) {
 // A message that kills its workers goes to the function of OnPoison alone. If that kills them, too, the message goes to
 // the poison queue without it. Messages that are in hand with it are handled.
 func TestOnPoisonOfAKiller(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	for _, deadly := range []bool{false, true} {
 		t.Run(fmt.Sprintf("deadly=%v", deadly), func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -25,6 +26,7 @@ func wantNonePassed(t *testing.T, log *worldtest.Log) {
 // A message that failed comes again behind the backlog of its priority. The others of its key, in one without a
 // backlog, wait for it.
 func TestLawOneAtATimeABacklogOfALaneIsWaitedFor(t *testing.T) {
+	parttest.InTurn(t)
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		log := worldtest.NewLog()
 		var runs []int
@@ -63,6 +65,7 @@ func TestLawOneAtATimeABacklogOfALaneIsWaitedFor(t *testing.T) {
 
 // Events of one value object may have different tenants, and so different lanes. A backlog in one of them is no gap.
 func TestLawInOrderABacklogOfALaneIsWaitedFor(t *testing.T) {
+	parttest.InTurn(t)
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		log := worldtest.NewLog()
 		var runs []int

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/worker"
@@ -33,6 +34,7 @@ func TestLawInOrderAfterAnIdleTime(t *testing.T) {
 
 // Two workers that share the events of one source run them in order, burst after burst.
 func TestLawInOrderByTwoWorkers(t *testing.T) {
+	parttest.InTurn(t)
 	virtually(t, func(t *testing.T, s *storage.Store) {
 		f := func(context.Context, Added) error { time.Sleep(20 * time.Millisecond); return nil }
 		l := newLane(t, s, nil, handlers.TurnConfig{}, f)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage/sqlite"
 	"github.com/millrace-go/millrace/worker"
@@ -202,6 +203,7 @@ func (c *crowd) stop(cmd *exec.Cmd) {
 // The holder of a key's turn is killed, and the next one stands still for longer than its turn lasts, and goes on. Each
 // time another process takes over with a larger fence, and all messages are handled.
 func TestLawOneAtATimeProcessesThatAreKilledAndStopped(t *testing.T) {
+	parttest.InTurn(t)
 	if testing.Short() {
 		t.Skip("waits for TTLs to pass")
 	}

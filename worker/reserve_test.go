@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -168,6 +169,7 @@ func (c *counter) drained(t *testing.T) {
 // While slow messages of lower priorities hold all handlers that they may hold, an urgent message begins at once, also
 // in a worker that holds many of them because they were quick before. Where one ends, the next one begins at once.
 func TestLawReserveLetsUrgentMessagesBegin(t *testing.T) {
+	parttest.InTurn(t)
 	for name, inner := range stores() {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {

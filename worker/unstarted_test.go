@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -29,6 +30,7 @@ func dialed(log *worldtest.Log, queue string, d *dial) worker.Config {
 
 // An event that a worker has in hand, behind slow handlers, is not missing: that worker hands it back.
 func TestLawInOrderAnEventInAnotherWorkersHandIsNoGap(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	for _, patience := range []time.Duration{30 * time.Second, 15 * time.Minute} {
 		for _, halt := range []bool{false, true} {
@@ -68,6 +70,7 @@ func TestLawInOrderAnEventInAnotherWorkersHandIsNoGap(t *testing.T) {
 
 // A message that failed and came again is handed back, too, because the others of its key wait for it.
 func TestLawOneAtATimeAFailedMessageInAnotherWorkersHandIsWaitedFor(t *testing.T) {
+	parttest.InTurn(t)
 	withAndWithoutHalt(t, func(t *testing.T, s *storage.Store, cfg handlers.TurnConfig) {
 		failed := false
 		handle := func(_ context.Context, e visit) error {

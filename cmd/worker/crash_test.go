@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/internal/boottest"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
@@ -49,27 +49,20 @@ type place struct {
 }
 
 // onEachPlace runs a test on a file, on a Redis server, and on Azurite. Azurite is slow, so a tenth of the work takes
-// as long there. Where MILLRACE_PART names one of the fifths of the tests on Redis, only this fifth runs there.
-func onEachPlace(t *testing.T, fifth uint64, test func(t *testing.T, at place)) {
+// as long there. The runs of CI take turns with both servers.
+func onEachPlace(t *testing.T, test func(t *testing.T, at place)) {
 	t.Parallel()
-	part, named := uint64(0), os.Getenv("MILLRACE_PART")
-	if named != "" {
-		var err error
-		if part, err = strconv.ParseUint(named, 10, 64); err != nil {
-			t.Fatalf("MILLRACE_PART is %q; want a number", named)
-		}
-	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=sqlite:r.db"}, many: 600, backlog: 2000})
 	})
-	if named == "" || part%5 == fifth {
-		t.Run("redis", func(t *testing.T) {
-			t.Parallel()
-			test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=" + redistest.Place(t, redisServer)}, many: 600, backlog: 2000})
-		})
-	}
+	t.Run("redis", func(t *testing.T) {
+		parttest.InTurn(t)
+		t.Parallel()
+		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=" + redistest.Place(t, redisServer)}, many: 600, backlog: 2000})
+	})
 	t.Run("azure", func(t *testing.T) {
+		parttest.InTurn(t)
 		t.Parallel()
 		// The name of a store that holds a secret stays off the command line.
 		test(t, place{dir: t.TempDir(), env: []string{"MILLRACE_STORE=azure:" + azuretest.Place(t, azurite, azure.Wipe)}, many: 60, backlog: 100})
@@ -87,7 +80,7 @@ func TestWorkersAreKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the messages of killed workers are visible again, half a minute")
 	}
-	onEachPlace(t, 0, killWorkers)
+	onEachPlace(t, killWorkers)
 }
 
 func killWorkers(t *testing.T, at place) {

@@ -16,7 +16,7 @@ import (
 
 // Three workers share a backlog on one store, beside a web process: each gets a part, and nothing is done twice.
 func TestWorkersShareABacklog(t *testing.T) {
-	onEachPlace(t, 1, shareBacklog)
+	onEachPlace(t, shareBacklog)
 }
 
 func shareBacklog(t *testing.T, at place) {
@@ -86,7 +86,7 @@ func TestActiveWorkers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until a killed worker is missed, half a minute")
 	}
-	onEachPlace(t, 2, takeTurns)
+	onEachPlace(t, takeTurns)
 }
 
 func takeTurns(t *testing.T, at place) {

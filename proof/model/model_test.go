@@ -13,9 +13,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/millrace-go/millrace/internal/parttest"
 )
 
 // A model is a protocol with its worlds.
@@ -209,14 +210,21 @@ func TestModel(t *testing.T) {
 			test(t)
 		})
 	}
-	all, part := os.Getenv("MILLRACE_WORLDS") == "all", partOfBreaks(t)
+	all := os.Getenv("MILLRACE_WORLDS") == "all"
+	part, _ := parttest.Of(t, parts)
 	for of, m := range models() {
 		for name, w := range m.worlds {
 			if !w.large && !w.part || all {
-				run(of+"/holds/"+name, w.large, func(t *testing.T) { m.holds(t, w) })
+				run(of+"/holds/"+name, w.large, func(t *testing.T) {
+					parttest.InTurn(t)
+					m.holds(t, w)
+				})
 			}
 			if !w.large && (!w.wide || all) {
-				run(of+"/ends/"+name, true, func(t *testing.T) { m.wantComplete(t, m.check(t, endless, "-O1", w.flags)) })
+				run(of+"/ends/"+name, true, func(t *testing.T) {
+					parttest.InTurn(t)
+					m.wantComplete(t, m.check(t, endless, "-O1", w.flags))
+				})
 			}
 		}
 		for i, name := range slices.Sorted(maps.Keys(m.flaws)) {
@@ -227,22 +235,9 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// Each run of the tests tries one of so many parts of the breaks, and make model all of them.
+// Each run of the tests tries one of so many parts of the breaks, and make model all of them. The runs of CI take turns
+// with the worlds, too.
 const parts = 4
-
-// partOfBreaks is the part that the environment variable MILLRACE_PART names: any number.
-func partOfBreaks(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("MILLRACE_PART")
-	if text == "" {
-		return 0
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("MILLRACE_PART is %q; want a number", text)
-	}
-	return int(n % parts)
-}
 
 // holds demands that spin finds no fault in a world.
 func (m model) holds(t *testing.T, w world) {

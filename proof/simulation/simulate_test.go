@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/internal/faulttest"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/storagetest"
@@ -130,20 +131,6 @@ func TestEverySingleFaultOfAProcess(t *testing.T) {
 
 const eighths = 8
 
-// partOfCalls is the eighth that the environment variable MILLRACE_PART names: any number.
-func partOfCalls(t *testing.T) (part int, named bool) {
-	t.Helper()
-	text := os.Getenv("MILLRACE_PART")
-	if text == "" {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("MILLRACE_PART is %q; want a number", text)
-	}
-	return int(n % eighths), true
-}
-
 // everySingleFault runs what fill adds to a plan, with each fault in each call.
 func everySingleFault(t *testing.T, fill func(p *plan, epoch time.Time, pad string)) {
 	t.Helper()
@@ -159,7 +146,7 @@ func everySingleFault(t *testing.T, fill func(p *plan, epoch time.Time, pad stri
 				t.Run(fmt.Sprintf("plain=%v/%s/%dbytes", plain, fault, pad), func(t *testing.T) {
 					t.Parallel()
 					first, step := 1, 1
-					switch part, named := partOfCalls(t); {
+					switch part, named := parttest.Of(t, eighths); {
 					case os.Getenv("MILLRACE_SEEDS") == "":
 						if worldtest.RaceDetector {
 							first, step = 1+i%worldtest.Stride, worldtest.Stride

@@ -45,7 +45,7 @@ func openBy(t *testing.T, url string, wrap func(policy.Transporter) policy.Trans
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	cfg := storagetest.Driver(Open, func(t *testing.T) string { return azuretest.WithPrefix(testURL(t)) })
-	cfg.Precision, cfg.Short, cfg.Parallel, cfg.Patience = time.Second, true, 8, 30*time.Second
+	cfg.Precision, cfg.Short, cfg.Repeats, cfg.Parallel, cfg.Patience = time.Second, true, true, 8, 30*time.Second
 	cfg.Peeks = true
 	storagetest.Run(t, cfg)
 }

@@ -88,6 +88,6 @@ func TestConformanceOnAzurite(t *testing.T) {
 		free := storagetest.WithProps(s, func(p *storage.Props) { p.Billed = false })
 		return lanes.Over(free, lanes.Config{Queues: dividedQueues(lanes.Queue{Lanes: 2}, 5), Read: bodyMark})
 	}, func(t *testing.T) string { return azuretest.WithPrefix(azuretest.Place(t, azurite, azure.Wipe)) })
-	cfg.Precision, cfg.Short, cfg.Queues, cfg.Parallel, cfg.Patience = time.Second, true, true, 8, 30*time.Second
+	cfg.Precision, cfg.Short, cfg.Repeats, cfg.Queues, cfg.Parallel, cfg.Patience = time.Second, true, true, true, 8, 30*time.Second
 	storagetest.Run(t, cfg)
 }

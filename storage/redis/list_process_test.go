@@ -22,8 +22,8 @@ import (
 // consumerEnv makes TestTheConsumer the program of another process: it takes values of the list at a URL.
 const consumerEnv = "MILLRACE_TEST_LIST"
 
-// TestTheConsumer is no test but a process that another test starts. The process takes the oldest value, the next one, and
-// the newest one, tells that, and holds them until its input ends. Then it says that the first is done.
+// TestTheConsumer is no test but a process that another test starts. The process takes the oldest value, the next one,
+// and the newest one, tells that, and holds them until its input ends. Then it says that the first is done.
 func TestTheConsumer(t *testing.T) {
 	url := os.Getenv(consumerEnv)
 	if url == "" {

@@ -207,7 +207,7 @@ func lateHolder(t *check) {
 		received[b] = true
 	}
 	for i, d := range held {
-		if kept[i] == received[string(d.Body)] {
+		if both := kept[i] && received[string(d.Body)]; both || kept[i] == received[string(d.Body)] && !t.cfg.Repeats {
 			t.Errorf("message %s: kept by its late holder %v, received by another %v; want exactly one", d.Body, kept[i], received[string(d.Body)])
 		}
 	}

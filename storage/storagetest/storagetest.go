@@ -47,6 +47,10 @@ type Config struct {
 	// Short uses fewer blobs, rows and messages, for an engine with slow calls.
 	Short bool
 
+	// Repeats says that the driver repeats requests whose answer was lost, on a busy machine after seconds. A message may
+	// then be with nobody for a while: its first request has received or deleted it.
+	Repeats bool
+
 	// Queues leaves out the tests of documents and of names, for a decorator that changes nothing but queues.
 	Queues bool
 

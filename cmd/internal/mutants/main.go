@@ -236,7 +236,7 @@ func (r runner) caught(ctx context.Context, bin, pkg string, args []string) (che
 	defer stop()
 	cmd := exec.CommandContext(running, bin, append(slices.Clone(args), "-test.v", "-test.timeout=10m")...)
 	cmd.Dir = filepath.FromSlash(pkg)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLRACE_SEEDS=%d", r.seeds))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("MILLRACE_SEEDS=%d", r.seeds), "MILLRACE_TURNS=all")
 	cmd.WaitDelay = 10 * time.Second // for processes that the tests have started
 	out := &firstFailure{stop: stop}
 	cmd.Stdout, cmd.Stderr = out, out

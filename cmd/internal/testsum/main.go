@@ -4,6 +4,8 @@
 //
 //	go test -json ./... | go run ./cmd/internal/testsum -strict -again list
 //
+// A test that takes turns with the runs of other revisions (package parttest) isn't missing, so it is counted apart.
+//
 // With -again, packages in which the race detector itself crashed are no failures, but are written into a file, so that
 // they can be tested again. In Go 1.26 it crashes when two goroutines in one bubble of synctest receive from timers
 // that are due: both use the bubble's one state of the detector.
@@ -64,6 +66,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 type summary struct {
 	out                                       io.Writer
 	passed, failed, skipped, broken, packages int
+	inTurn                                    int // tests that the runs of other revisions have
 	skips                                     []string
 	output                                    map[string]*strings.Builder // output of tests that have not ended yet
 	open                                      map[string]bool             // packages that have begun
@@ -130,6 +133,10 @@ func (s *summary) ended(e event, key string) {
 		s.failed++
 		s.printf("%s", text)
 	case "skip":
+		if strings.Contains(reason(text), ": in turn: ") {
+			s.inTurn++
+			return
+		}
 		s.skipped++
 		s.skips = append(s.skips, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(text)))
 	}
@@ -183,6 +190,9 @@ func (s *summary) end(strict, again bool) int {
 		s.printf("skip  %s\n", skip)
 	}
 	s.printf("%d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
+	if s.inTurn > 0 {
+		s.printf("%d take turns, and other runs have them\n", s.inTurn)
+	}
 	bad := false
 	for _, pkg := range s.crashed {
 		s.printf("again %s: the race detector crashed\n", pkg)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/millrace-go/millrace/internal/parttest"
 )
 
 func TestSummary(t *testing.T) {
@@ -18,6 +20,7 @@ func TestSummary(t *testing.T) {
 			`{"Action":"output","Package":"p","Test":"TestC","Output":"    x_test.go:1: no Chromium\n"}` + "\n" +
 			`{"Action":"output","Package":"p","Test":"TestC","Output":"--- SKIP: TestC (0.00s)\n"}` + "\n" +
 			`{"Action":"skip","Package":"p","Test":"TestC"}` + "\n"
+		turn  = `{"Action":"output","Package":"p","Test":"TestE","Output":"    x_test.go:1: ` + parttest.Reason + `the runs of part 1 of 5 have it\n"}` + "\n" + `{"Action":"skip","Package":"p","Test":"TestE"}` + "\n"
 		good  = `{"Action":"pass","Package":"p"}` + "\n"
 		bad   = `{"Action":"output","Package":"p","Output":"exit status 2\n"}` + "\n" + `{"Action":"fail","Package":"p"}` + "\n"
 		none  = `{"Action":"skip","Package":"empty"}` + "\n"
@@ -40,6 +43,7 @@ func TestSummary(t *testing.T) {
 		"failed":                       {in: begin + pass + fail + bad, code: 1, want: []string{"got 1, want 2", "1 passed, 1 failed, 0 skipped", "FAIL  p"}},
 		"skipped":                      {in: begin + pass + skip + good, want: []string{"skip  p TestC: x_test.go:1: no Chromium", "1 passed, 0 failed, 1 skipped"}},
 		"skipped, strict":              {in: begin + pass + skip + good, strict: true, code: 1, want: []string{"1 skipped", "counts as failed"}},
+		"another run has it, strict":   {in: begin + pass + turn + good, strict: true, want: []string{"1 passed, 0 failed, 0 skipped", "1 take turns"}, not: "skip  "},
 		"passed, strict":               {in: begin + pass + good + none, strict: true, want: []string{"1 passed"}},
 		"process died":                 {in: begin + pass + stuck + bad, code: 1, want: []string{"panic: test timed out", "exit status 2", "1 packages failed"}},
 		"output ends early":            {in: begin + pass, code: 1, want: []string{"its tests did not end"}},

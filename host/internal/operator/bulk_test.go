@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/ops/acts"
 	"github.com/millrace-go/millrace/ops/audit"
 )
@@ -16,6 +17,7 @@ const aBulkAct = "0198a5d0-0000-7000-8000-000000000001"
 // A retry of all is an act that outlives its process: where that is killed, bulk resume does the rest, and where it is
 // stopped, the act is paused. The list, and the audit log, tell how it ended.
 func TestLawABulkActOutlivesItsProcess(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	const n = 1500
 	w := newWorld(t, "")

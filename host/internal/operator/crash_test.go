@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/handlers"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
@@ -40,6 +41,7 @@ func (w *world) sentBack(t *testing.T, n int) {
 
 // retry -all is killed in the middle. The next one finishes the work, and each command is decided exactly once.
 func TestRetryIsKilled(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	const n = 1500
 	w := newWorld(t, "")

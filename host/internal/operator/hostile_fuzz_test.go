@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/poison"
 	"github.com/millrace-go/millrace/storage"
 )
@@ -111,6 +112,7 @@ func TestUnreadableEntries(t *testing.T) {
 
 // A reason as large as a blob is short in the table, and whole in JSON.
 func TestHugeFields(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	d := newDesk(t)
 	huge := strings.Repeat("😀", 1<<20)

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host/internal/boot"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/ops/acts"
@@ -193,6 +194,7 @@ func TestProcesses(t *testing.T) {
 }
 
 func TestOnAzuriteProcesses(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	s, err := azure.Open(t.Context(), azuretest.Place(t, azuretest.Launch, azure.Wipe))
 	if err != nil {

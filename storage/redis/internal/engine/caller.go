@@ -34,7 +34,8 @@ func (c *caller) read(ctx context.Context, command ...string) (client.Reply, err
 	return r, c.explain(ctx, err)
 }
 
-// eval runs a script. cut reports that the connection was cut, and that the script, which is harmless, may have run twice.
+// eval runs a script. cut reports that the connection was cut, and that the script, which is harmless, may have run
+// twice.
 func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, cut bool, err error) {
 	cut, err = c.repeat(ctx, harmless, func() error {
 		asked := time.Now()
@@ -83,8 +84,8 @@ func (c *caller) repeat(ctx context.Context, harmless bool, call func() error) (
 	return repeat(ctx, harmless, call)
 }
 
-// repeat calls call until it succeeds, fails in earnest, or has been repeated for long. A harmless call is repeated once
-// after its connection was cut.
+// repeat calls call until it succeeds, fails in earnest, or has been repeated for long. A harmless call is repeated
+// once after its connection was cut.
 func repeat(ctx context.Context, harmless bool, call func() error) (cut bool, err error) {
 	wait, end := firstWait, time.Now().Add(patience)
 	for {
