@@ -16,6 +16,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/settings"
 	"github.com/millrace-go/millrace/throttle"
@@ -214,6 +215,7 @@ func TestAnOptionalQueueWaitsByTheSettings(t *testing.T) {
 
 // While a queue is longer than its bound, the level is higher than the settings say, in the metrics, too.
 func TestTheLevelFollowsAQueue(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	l := newLively()
 	l.Raise = throttle.Raise{Bounds: []throttle.Bound{{Queue: "orders", Waiting: 100, Level: 2}}, Every: time.Second}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/host"
+	"github.com/millrace-go/millrace/internal/parttest"
 	"github.com/millrace-go/millrace/internal/worldtest"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/azure"
@@ -209,6 +210,7 @@ func do(t *testing.T, r *http.Request) (int, string) {
 
 // A web with a spool that starts while its store is away runs the settings that were in force.
 func TestSettingsBesideTheSpool(t *testing.T) {
+	parttest.InTurn(t)
 	t.Parallel()
 	service := httptest.NewServer(http.NotFoundHandler())
 	service.Close() // now nothing listens there
