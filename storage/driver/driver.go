@@ -107,8 +107,8 @@ type Queue interface {
 
 	// Extend hides a received message for visibility from now, and returns the receipt to use from then on. A visibility
 	// of 0 hands the message back at once; the receipt works until somebody receives it. When the receipt is dead or the
-	// message gone it returns [ErrReceiptStale]. The driver never retries it: an unknown outcome means ownership
-	// unknown.
+	// message gone it returns [ErrReceiptStale]. A driver retries it only where the engine tells a repeat from the
+	// first call: else an unknown outcome means ownership unknown.
 	Extend(ctx context.Context, receipt Receipt, visibility time.Duration) (Receipt, error)
 
 	// Rewrite ends a delivery: it replaces the body and makes the message receivable by anybody once delay has passed,

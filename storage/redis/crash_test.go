@@ -157,7 +157,7 @@ func TestAKilledServerLosesNothing(t *testing.T) {
 	}
 }
 
-// While a server stands still, calls fail in bounded time with an error that says so, and repeat nothing. Once the
+// While a server stands still, calls fail in bounded time with an error that says so. Once the
 // server goes on, so does the program, and nothing that was acknowledged is lost.
 func TestAServerStandsStill(t *testing.T) {
 	t.Parallel()

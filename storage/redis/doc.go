@@ -14,7 +14,8 @@
 //	bell=yes|no      yes: the store rings and publishes, and keeps nothing. So its server may be a cache, without an
 //	                 append-only file, and with any maxmemory-policy; see doorbell.Through. Defaults to no.
 //	wake=on|off      off: the store doesn't hear what others send, nor whether they live, and its time is this
-//	                 process's. It is for virtual time in tests.
+//	                 process's. It is for virtual time in tests. Stores with wake=on take such a store for a dead one,
+//	                 and its messages.
 //
 // User and password may also stand in the environment, as MILLRACE_REDIS_USER and MILLRACE_REDIS_PASSWORD; those of
 // sentinels as MILLRACE_REDIS_SENTINEL_USER and MILLRACE_REDIS_SENTINEL_PASSWORD.

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -8,6 +9,37 @@ import (
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/redis/redistest"
 )
+
+// A program that was taken for dead, and comes back, misses none of its changes, however many others have died.
+func TestAProgramThatComesBackHasLostNothing(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	s, inner := openStore(t, server.URL("app"))
+	watcher, judge := openStore(t, server.URL("app"))
+	must(t, s.Queue("jobs").Send(t.Context(), texts("x", "y")))
+	must(t, watcher.Queue("jobs").Send(t.Context(), texts("x", "y")))
+	inner.ear.close()
+	until(t, "the program counts as dead", func() bool {
+		_, err := judge.e.Release(t.Context(), claimTrust, []string{inner.e.Process()})
+		must(t, err)
+		return !strings.Contains(server.Do(t, "SMEMBERS", "{app}:P"), inner.e.Process())
+	})
+	for n := range 3001 { // others have died: an hour ago, or in another year
+		server.Do(t, "HSET", "{app}:X", fmt.Sprintf("dead%04d", n), []string{"1@1000", "1@9000000000000000"}[n%2], fmt.Sprintf("c0:dead%04d", n), "1 x")
+	}
+	_, err := judge.e.Release(t.Context(), claimTrust, []string{"somebody"})
+	must(t, err)
+	if n := server.Do(t, "HLEN", "{app}:X"); n != "3002" && n != "3003" && n != "3004" {
+		t.Errorf("%s things are kept of the dead; want those of the last day, 3000 and those of this program", n)
+	}
+	if lost, _, err := inner.e.Losses(t.Context()); err != nil || lost != 0 {
+		t.Errorf("%d changes are told as lost (%v), and none is", lost, err)
+	}
+	must(t, s.Queue("jobs").Send(t.Context(), texts("z")))
+	if n := inner.e.Lost(); n != 0 {
+		t.Errorf("%d changes are told as lost, and none is", n)
+	}
+}
 
 func processOf(s *storage.Store) string { return s.Driver().(*store).e.Process() }
 

@@ -178,7 +178,7 @@ func (s *store) Props() driver.Props {
 	}
 }
 
-// Close waits for the calls under way, and ends the connections.
+// Close waits for the units of work under way, and ends the connections. Other calls under way fail.
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
 		s.rings.Close()

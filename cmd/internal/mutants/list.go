@@ -14,7 +14,7 @@ type mutant struct {
 
 // mutants are all breaks. A break that the simulation can't catch has the reason beside it.
 func mutants() []mutant {
-	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), limits(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), acted(), alerted(), lanedTurns(), reserves(), stashes(), turns(), coordination(), wrongClocks(), rights(), bulkActed(), entered(), cameIn(), asked(), repeated(), bulkGoesOn(), onRedis(), ofRedisProcesses())
+	return slices.Concat(promises(), parts(), processes(), schedules(), scheduledRuns(), guards(), adaptives(), guardedCalls(), limits(), deferrals(), bodies(), spools(), guardsOfPrograms(), changes(), laned(), acted(), alerted(), lanedTurns(), reserves(), stashes(), turns(), coordination(), wrongClocks(), rights(), bulkActed(), entered(), cameIn(), asked(), repeated(), bulkGoesOn(), onRedis(), ofRedisProcesses(), ofRedisRepeats())
 }
 
 // promises are breaks of the whole.

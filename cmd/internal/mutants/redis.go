@@ -55,6 +55,29 @@ func onRedis() []mutant {
 	}
 }
 
+// ofRedisRepeats are breaks of the laws by which a call is done once.
+func ofRedisRepeats() []mutant {
+	const script = "storage/redis/internal/engine/lua/unit.lua"
+	return []mutant{
+		{
+			name: "a repeated call on Redis is done again",
+			file: script,
+			old:  "  if n == call then return",
+			new:  "  if false then return",
+			by:   "storage/redis",
+			test: "TestLawACutCallIsDoneOnce",
+		},
+		{
+			name: "a call on Redis that arrives after its repeat is done",
+			file: script,
+			old:  "  if n > call then return",
+			new:  "  if false then return",
+			by:   "storage/redis",
+			test: "TestLawACallThatArrivesLateDoesNothing",
+		},
+	}
+}
+
 // ofRedisProcesses are breaks of what the Redis driver believes of processes, servers and time.
 func ofRedisProcesses() []mutant {
 	return []mutant{

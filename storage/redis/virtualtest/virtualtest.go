@@ -120,6 +120,15 @@ func (f *far) Do(ctx context.Context, command ...string) (r client.Reply, err er
 	return r, err
 }
 
+// Look implements client.Conn.
+func (f *far) Look(ctx context.Context, hash, field string, command ...string) (value, r client.Reply, err error) {
+	if ctx.Err() != nil {
+		return value, r, context.Cause(ctx)
+	}
+	f.o.call(func(ctx context.Context) { value, r, err = f.conn.Look(ctx, hash, field, command...) })
+	return value, r, err
+}
+
 // Publish implements client.Conn.
 func (f *far) Publish(ctx context.Context, channel, data string) (n int, err error) {
 	if ctx.Err() != nil {

@@ -19,8 +19,12 @@ type Conn interface {
 	// replicas have what the script wrote; fewer than that are a [Refused] with code [CodeFewReplicas].
 	Eval(ctx context.Context, s *Script, key string, args []string, replicas int) (Reply, error)
 
-	// Do runs a command. GET, and a command of [Large] bytes, have a connection of their own, because others would wait.
+	// Do runs a command. A command of [Large] bytes has a connection of its own, because others would wait.
 	Do(ctx context.Context, command ...string) (Reply, error)
+
+	// Look runs a command that changes nothing, and then reads a field of a hash over the same connection. GET has a
+	// connection of its own, because what it brings may be large.
+	Look(ctx context.Context, hash, field string, command ...string) (value, reply Reply, err error)
 
 	// Publish publishes data on a channel and returns how many subscribers the server has given the data to.
 	Publish(ctx context.Context, channel, data string) (int, error)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/redis/rueidis"
@@ -16,27 +15,8 @@ import (
 // conn implements Conn.
 type conn struct {
 	c      rueidis.Client // one connection that all calls share
-	o      Options
 	closed atomic.Bool
-
-	mu    sync.Mutex
-	apart rueidis.Client // connections for calls that would keep others waiting; nil before the first such call
-}
-
-// aside returns the client for a call that takes long: each of its calls has a connection of its own.
-func (c *conn) aside(ctx context.Context) (rueidis.Client, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.apart == nil {
-		o := options(c.o)
-		o.DisableAutoPipelining, o.BlockingPoolSize = true, mostAside
-		apart, err := rueidis.NewClient(o)
-		if err != nil {
-			return nil, translate(ctx, err)
-		}
-		c.apart = apart
-	}
-	return c.apart, nil
+	apart  apart
 }
 
 // A Dialer connects to a server.
@@ -54,21 +34,27 @@ func Dial(ctx context.Context, o Options) (Conn, error) {
 	if d, ok := ctx.Value(dialerKey{}).(Dialer); ok {
 		return d(ctx, o)
 	}
+	c, err := dial(ctx, options(o))
+	if err != nil {
+		return nil, translate(ctx, err)
+	}
+	return &conn{c: c, apart: apart{o: o}}, nil
+}
+
+// dial connects. The library takes no context.
+func dial(ctx context.Context, o rueidis.ClientOption) (rueidis.Client, error) {
 	type dialed struct {
 		c   rueidis.Client
 		err error
 	}
 	done := make(chan dialed, 1)
-	go func() { // the library takes no context
-		c, err := rueidis.NewClient(options(o))
+	go func() {
+		c, err := rueidis.NewClient(o)
 		done <- dialed{c, err}
 	}()
 	select {
 	case d := <-done:
-		if d.err != nil {
-			return nil, translate(ctx, d.err)
-		}
-		return &conn{c: d.c, o: o}, nil
+		return d.c, d.err
 	case <-ctx.Done():
 		go func() {
 			if d := <-done; d.err == nil {
@@ -127,21 +113,20 @@ func (c *conn) eval(ctx context.Context, command, script, key string, args []str
 	if replicas == 0 {
 		return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build()))
 	}
-	own, err := c.aside(ctx)
-	if err != nil {
-		return Reply{}, err
-	}
-	// WAIT asks for the last write of its own connection, so both go together. It keeps the connection until it answers.
-	got := own.DoMulti(ctx, own.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build(), own.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
-	r, err := c.reply(ctx, got[0])
-	if err != nil {
-		return r, err
-	}
-	n, err := c.reply(ctx, got[1])
-	if err == nil && n.Int() < int64(replicas) {
-		err = &Refused{Code: CodeFewReplicas, Text: CodeFewReplicas + " " + strconv.Itoa(int(n.Int())) + " of " + strconv.Itoa(replicas) +
-			" replicas have acknowledged the write in time; it may stay or be lost"}
-	}
+	var r Reply
+	err := c.apart.use(ctx, func(own rueidis.Client) (err error) {
+		// WAIT asks for the last write of its own connection, so both go together. It keeps the connection until it answers.
+		got := own.DoMulti(ctx, own.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build(), own.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
+		if r, err = c.reply(ctx, got[0]); err != nil {
+			return err
+		}
+		n, err := c.reply(ctx, got[1])
+		if err == nil && n.Int() < int64(replicas) {
+			err = &Refused{Code: CodeFewReplicas, Text: CodeFewReplicas + " " + strconv.Itoa(int(n.Int())) + " of " + strconv.Itoa(replicas) +
+				" replicas have acknowledged the write in time; it may stay or be lost"}
+		}
+		return err
+	})
 	return r, err
 }
 
@@ -150,18 +135,43 @@ func (c *conn) Do(ctx context.Context, command ...string) (Reply, error) {
 	if c.closed.Load() {
 		return Reply{}, ErrClosed
 	}
-	to, size := c.c, 0
+	size := 0
 	for _, part := range command {
 		size += len(part)
 	}
-	if size >= Large || command[0] == "GET" {
-		own, err := c.aside(ctx)
-		if err != nil {
-			return Reply{}, err
-		}
-		to = own
+	if size < Large {
+		return c.reply(ctx, c.c.Do(ctx, build(c.c, command)))
 	}
-	return c.reply(ctx, to.Do(ctx, to.B().Arbitrary(command[0]).Args(command[1:]...).Build()))
+	var r Reply
+	err := c.apart.use(ctx, func(own rueidis.Client) (err error) {
+		r, err = c.reply(ctx, own.Do(ctx, build(own, command)))
+		return err
+	})
+	return r, err
+}
+
+func build(c rueidis.Client, command []string) rueidis.Completed {
+	return c.B().Arbitrary(command[0]).Args(command[1:]...).Build()
+}
+
+// Look implements Conn.
+func (c *conn) Look(ctx context.Context, hash, field string, command ...string) (value, reply Reply, err error) {
+	if c.closed.Load() {
+		return Reply{}, Reply{}, ErrClosed
+	}
+	both := func(by rueidis.Client) error {
+		got := by.DoMulti(ctx, build(by, command), build(by, []string{"HGET", hash, field}))
+		if reply, err = c.reply(ctx, got[0]); err == nil {
+			value, err = c.reply(ctx, got[1])
+		}
+		return err
+	}
+	if command[0] == "GET" {
+		err = c.apart.use(ctx, both)
+	} else {
+		err = both(c.c)
+	}
+	return value, reply, err
 }
 
 // Publish implements Conn.
@@ -176,11 +186,7 @@ func (c *conn) Close() {
 		return
 	}
 	c.c.Close()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.apart != nil {
-		c.apart.Close()
-	}
+	c.apart.close()
 }
 
 func (c *conn) reply(ctx context.Context, r rueidis.RedisResult) (Reply, error) {

@@ -24,20 +24,23 @@ type caller struct {
 	lost    atomic.Int64 // changes whose loss was told to this process
 }
 
-// read runs a command that changes nothing.
+// read runs a command that changes nothing. The store's mark is still there afterwards, so the answer was this store's.
 func (c *caller) read(ctx context.Context, command ...string) (client.Reply, error) {
 	var r client.Reply
-	_, err := c.repeat(ctx, true, func() (err error) {
-		r, err = c.conn.Do(ctx, command...)
+	err := c.repeat(ctx, true, func() (err error) {
+		var mark client.Reply
+		mark, r, err = c.conn.Look(ctx, c.prefix, "mark", command...)
+		if err == nil && mark.Text() != c.mark {
+			err = &client.Refused{Code: "GONE", Text: "GONE the store was wiped or replaced"}
+		}
 		return err
 	})
 	return r, c.explain(ctx, err)
 }
 
-// eval runs a script. cut reports that the connection was cut, and that the script, which is harmless, may have run
-// twice.
-func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, cut bool, err error) {
-	cut, err = c.repeat(ctx, harmless, func() error {
+// eval runs a script. harmless says that a repeat does nothing that the first call has done.
+func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, err error) {
+	err = c.repeat(ctx, harmless, func() error {
 		asked := time.Now()
 		least, most, virtual := c.clock.args()
 		call := append([]string{c.mark, least, most, c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
@@ -49,7 +52,7 @@ func (c *caller) eval(ctx context.Context, s *client.Script, args []string, repl
 		c.learn(list, asked)
 		return nil
 	})
-	return list, cut, c.explain(ctx, err)
+	return list, c.explain(ctx, err)
 }
 
 // learn takes from a reply what it says about the store.
@@ -77,27 +80,27 @@ const (
 )
 
 // repeat is the function repeat, for a store that keeps something.
-func (c *caller) repeat(ctx context.Context, harmless bool, call func() error) (cut bool, err error) {
+func (c *caller) repeat(ctx context.Context, harmless bool, call func() error) error {
 	if c.mark == "" {
-		return false, errBell
+		return errBell
 	}
 	return repeat(ctx, harmless, call)
 }
 
 // repeat calls call until it succeeds, fails in earnest, or has been repeated for long. A harmless call is repeated
 // once after its connection was cut.
-func repeat(ctx context.Context, harmless bool, call func() error) (cut bool, err error) {
-	wait, end := firstWait, time.Now().Add(patience)
+func repeat(ctx context.Context, harmless bool, call func() error) error {
+	wait, end, cut := firstWait, time.Now().Add(patience), false
 	for {
 		err := call()
 		lost := !cut && harmless && ctx.Err() == nil && client.Cut(err) && !client.NotSent(err)
 		cut = cut || lost
 		if err == nil || !lost && !passing(err) || !time.Now().Before(end) {
-			return cut, err
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			return cut, context.Cause(ctx)
+			return context.Cause(ctx)
 		case <-time.After(wait):
 		}
 		wait = min(2*wait, longestWait)

@@ -10,9 +10,11 @@ import (
 type clock struct {
 	virtual bool // the store's time is time.Now of this process
 
-	mu   sync.Mutex
-	at   int64     // the largest time that the store has told; 0: none yet
-	when time.Time // when it told that, at the latest
+	mu    sync.Mutex
+	at    int64     // the largest time that the store has told; 0: none yet
+	asked time.Time // it told that after this moment,
+	heard time.Time // and before this one
+	last  int64     // the largest time that Now has returned
 }
 
 const (
@@ -30,12 +32,12 @@ func (c *clock) args() (least, most, virtual string) {
 		return "0", "0", strconv.FormatInt(time.Now().UnixMicro(), 10)
 	}
 	c.mu.Lock()
-	at, when := c.at, c.when
+	at, asked := c.at, c.asked
 	c.mu.Unlock()
 	if at == 0 {
 		return "0", "0", ""
 	}
-	passed := time.Since(when)
+	passed := time.Since(asked)
 	return strconv.FormatInt(at, 10), strconv.FormatInt(at+(passed+passed/drift+jump).Microseconds(), 10), ""
 }
 
@@ -47,11 +49,11 @@ func (c *clock) told(at int64, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at > c.at {
-		c.at, c.when = at, asked
+		c.at, c.asked, c.heard = at, asked, time.Now()
 	}
 }
 
-// Now returns the store's time, as far as this process knows it.
+// Now returns the store's time, as far as this process knows it: it isn't ahead of the store, and doesn't go back.
 func (e *Engine) Now() int64 {
 	c := &e.caller.clock
 	c.mu.Lock()
@@ -59,7 +61,8 @@ func (e *Engine) Now() int64 {
 	if c.virtual || c.at == 0 {
 		return time.Now().UnixMicro()
 	}
-	return c.at + time.Since(c.when).Microseconds()
+	c.last = max(c.last, c.at+time.Since(c.heard).Microseconds())
+	return c.last
 }
 
 // Time returns a time of the store as this process's wall clock tells it.

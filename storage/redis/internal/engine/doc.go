@@ -25,12 +25,16 @@
 //     was set back, or another server's, adds to the difference. A jump ahead, beyond what this process's own clock
 //     allows and beyond what any other process has seen, is taken away before anything counts as due. A process that
 //     has just started can't tell a jump: if it is the first to call after one, the jump counts.
-//   - Each call names the store's mark. A store that was wiped or replaced refuses the call.
+//   - Each call names the store's mark, or reads the mark after what it reads. A store that was wiped or replaced
+//     answers nothing.
 //   - The store counts the changes of each process, and the reply to a change brings the count. A count that is behind
 //     the largest that its process was told means that acknowledged changes are lost. The next change of that process
 //     notes the loss in the store, and it is logged. A process that ended before nobody can ask.
 //   - A call that has met a foreign type or full memory is repeated unit by unit, so that a unit fails by its own fault
-//     alone. A call that didn't reach the server is repeated for some seconds. No other call is.
+//     alone. A call that didn't reach the server is repeated for some seconds.
+//   - A call whose connection was cut is repeated once if it reads, or if it does units. Each call of units has a
+//     number, and the store keeps the newest number of each process with what failed. So a repeat does nothing twice,
+//     and a call that arrives after its repeat does nothing. No other call is repeated.
 //
 // # Files
 //

@@ -55,7 +55,7 @@ func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
 	_, _, virtual := e.caller.clock.args()
 	var r client.Reply
 	asked := time.Now()
-	_, err := repeat(ctx, true, func() (err error) {
+	err := repeat(ctx, true, func() (err error) {
 		r, err = conn.Eval(ctx, script, e.caller.prefix, []string{e.NewID(), format, make, virtual}, 0)
 		return err
 	})
@@ -141,8 +141,7 @@ func (e *Engine) Ask(ctx context.Context, q Question, args ...string) (client.Li
 		replicas = e.caller.cfg.Replicas
 	}
 	s := e.script(q)
-	list, _, err := e.caller.eval(ctx, s, args, replicas, s.Reads())
-	return list, err
+	return e.caller.eval(ctx, s, args, replicas, s.Reads())
 }
 
 // Read runs a command that changes nothing.
@@ -159,7 +158,7 @@ func (e *Engine) Refuse(why error) { e.units.refuse(why) }
 // Closed is the error of calls after Close, or nil.
 func (e *Engine) Closed() error { return e.units.ended() }
 
-// Close waits for the calls under way. Later units fail.
+// Close waits for the units under way. Later ones fail, and so do other calls.
 func (e *Engine) Close() {
 	if e.units.end() {
 		e.caller.conn.Close()

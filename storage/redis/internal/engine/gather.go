@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,11 +28,12 @@ type gatherer struct {
 
 	why atomic.Pointer[error] // of the refusal of units that need memory
 
-	mu      sync.Mutex
-	units   []*Unit // those that no call has taken yet
-	flights int
-	closed  bool
-	idle    chan struct{} // closed when no call is under way, after the end
+	mu     sync.Mutex
+	units  []*Unit // those that no call has taken yet
+	flies  [flights]bool
+	calls  [flights]int64 // of each flight, so far
+	closed bool
+	idle   chan struct{} // closed when no call is under way, after the end
 }
 
 func (g *gatherer) do(ctx context.Context, u *Unit) error {
@@ -50,13 +50,13 @@ func (g *gatherer) do(ctx context.Context, u *Unit) error {
 		return errClosed()
 	}
 	g.units = append(g.units, u)
-	fly := g.flights < flights
-	if fly {
-		g.flights++
+	flight := slices.Index(g.flies[:], false)
+	if flight >= 0 {
+		g.flies[flight] = true
 	}
 	g.mu.Unlock()
-	if fly {
-		go g.fly()
+	if flight >= 0 {
+		go g.fly(flight)
 	}
 	select {
 	case <-u.done:
@@ -100,7 +100,7 @@ func (g *gatherer) end() bool {
 		return false
 	}
 	g.closed, g.idle = true, make(chan struct{})
-	if g.flights == 0 {
+	if !slices.Contains(g.flies[:], true) {
 		close(g.idle)
 	}
 	g.mu.Unlock()
@@ -109,20 +109,20 @@ func (g *gatherer) end() bool {
 }
 
 // fly makes calls as long as units wait.
-func (g *gatherer) fly() {
+func (g *gatherer) fly(flight int) {
 	for {
 		g.mu.Lock()
 		list := g.take()
 		if len(list) == 0 {
-			g.flights--
-			if g.closed && g.flights == 0 {
+			g.flies[flight] = false
+			if g.closed && !slices.Contains(g.flies[:], true) {
 				close(g.idle)
 			}
 			g.mu.Unlock()
 			return
 		}
 		g.mu.Unlock()
-		g.call(list)
+		g.call(list, flight)
 	}
 }
 
@@ -145,7 +145,7 @@ func (g *gatherer) take() []*Unit {
 }
 
 // call does units in one call, or one by one where together they have failed by what may be the fault of one of them.
-func (g *gatherer) call(list []*Unit) {
+func (g *gatherer) call(list []*Unit, flight int) {
 	live := list[:0:0]
 	for _, u := range list {
 		if u.ctx.Err() != nil { // its caller has gone
@@ -157,23 +157,12 @@ func (g *gatherer) call(list []*Unit) {
 	if len(live) == 0 {
 		return
 	}
-	err := g.try(live, false)
+	err := g.try(live, flight)
 	if len(live) > 1 && faultOfOne(err) {
 		for _, u := range live {
-			u.end(g.try([]*Unit{u}, false))
+			u.end(g.try([]*Unit{u}, flight))
 		}
 		return
-	}
-	if client.Cut(err) { // those that may be repeated have been, unless others were among them
-		rest := slices.DeleteFunc(slices.Clone(live), func(u *Unit) bool { return !u.repeatable() })
-		if len(rest) > 0 && len(rest) < len(live) {
-			for _, u := range live {
-				if !u.repeatable() {
-					u.end(err)
-				}
-			}
-			live, err = rest, g.try(rest, true)
-		}
 	}
 	for _, u := range live {
 		u.end(err)
@@ -181,7 +170,7 @@ func (g *gatherer) call(list []*Unit) {
 }
 
 func (u *Unit) end(err error) {
-	u.err = cmp.Or(u.err, err)
+	u.err = err
 	close(u.done)
 }
 
@@ -190,9 +179,9 @@ func faultOfOne(err error) bool {
 	return errors.As(err, &r) && (r.Code == client.CodeMemory || r.Code == client.CodeWrongType)
 }
 
-// try makes a call of units. again says that the units may have been done.
-func (g *gatherer) try(list []*Unit, again bool) error {
-	harmless := !slices.ContainsFunc(list, func(u *Unit) bool { return !u.repeatable() })
+// try makes a call of units. The call has the next number of its flight, by which the server knows a repeat.
+func (g *gatherer) try(list []*Unit, flight int) error {
+	g.calls[flight]++
 	n, script := 0, g.free
 	for _, u := range list {
 		n += 1 + len(u.args)
@@ -200,24 +189,20 @@ func (g *gatherer) try(list []*Unit, again bool) error {
 			script = g.grow
 		}
 	}
-	args := make([]string, 0, n)
+	args := append(make([]string, 0, n+2), strconv.Itoa(flight), strconv.FormatInt(g.calls[flight], 10))
 	for _, u := range list {
 		args = append(args, strconv.Itoa(u.steps))
 		args = append(args, u.args...)
 	}
 	// Not a caller's context: the call is of many.
-	reply, repeated, err := g.caller.eval(context.Background(), script, args, g.caller.cfg.Replicas, harmless)
+	reply, err := g.caller.eval(context.Background(), script, args, g.caller.cfg.Replicas, true)
 	if err != nil {
 		return err
 	}
 	failures := reply.At(3).List()
 	for i := 0; i+2 < len(failures); i += 3 {
 		u := list[failures.At(i).Int()-1]
-		f := Failure{int(failures.At(i+1).Int()) - 1, failed(failures.At(i + 2).Text())}
-		if (again || repeated) && f.unknown() {
-			u.err = fmt.Errorf("%w: the connection was cut during the call, so its outcome is unknown; the repeated call says: %v", driver.ErrUnavailable, f.Err)
-		}
-		u.Failures = append(u.Failures, f)
+		u.Failures = append(u.Failures, Failure{int(failures.At(i+1).Int()) - 1, failed(failures.At(i + 2).Text())})
 	}
 	return nil
 }

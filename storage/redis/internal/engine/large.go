@@ -22,7 +22,7 @@ func (e *Engine) PutLarge(ctx context.Context, state string) (name string, err e
 		return "", err
 	}
 	name = hex.EncodeToString([]byte(e.NewID()))
-	_, err = e.caller.repeat(ctx, true, func() error {
+	err = e.caller.repeat(ctx, true, func() error {
 		_, err := e.caller.conn.Do(ctx, "SET", e.Key(":big:"+name), state, "EX", largeLife)
 		return err
 	})

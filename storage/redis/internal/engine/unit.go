@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -20,8 +19,6 @@ type Unit struct {
 	steps int
 	size  int
 	grows bool          // it needs memory
-	known bool          // a repeat is known by the ETag that its first step writes
-	once  bool          // a repeat of a step might do harm
 	done  chan struct{} // closed when err and Failures are set
 	err   error
 }
@@ -38,20 +35,6 @@ func (u *Unit) step(size int, args ...string) {
 	u.size += size + 100
 }
 
-// guard notes a condition of the next step, and whether the step writes an ETag.
-func (u *Unit) guard(want string, writes bool) {
-	switch {
-	case want == Always || want == Anyway:
-	case u.steps == 0 && writes:
-		u.known = true
-	default:
-		u.once = true
-	}
-}
-
-// repeatable reports that the unit may be done again when nobody knows whether it was done.
-func (u *Unit) repeatable() bool { return u.known || !u.once }
-
 // Always and Absent are conditions of writes: none, and that there is nothing yet. Any other condition is an ETag.
 const (
 	Always = ""
@@ -61,34 +44,27 @@ const (
 
 // Write writes a document.
 func (u *Unit) Write(container, key, etag, state, want string) {
-	u.guard(want, true)
 	u.step(len(state), "W", container, key, etag, state, want)
 	u.grows = true
 }
 
 // WriteLarge writes a document whose state was put under a name by [Engine.PutLarge].
 func (u *Unit) WriteLarge(container, key, etag, name, want string) {
-	u.guard(Absent, true) // a repeat of a later step would miss the state
 	u.step(0, "B", container, key, etag, name, want)
 	u.grows = true
 }
 
 // Remove deletes a document.
-func (u *Unit) Remove(container, key, want string) {
-	u.guard(Absent, false) // a repeat would find nothing
-	u.step(0, "X", container, key, want)
-}
+func (u *Unit) Remove(container, key, want string) { u.step(0, "X", container, key, want) }
 
 // WriteRow writes a row.
 func (u *Unit) WriteRow(table, partition, key, etag, state, want string) {
-	u.guard(want, true)
 	u.step(len(state), "R", table, partition, key, etag, state, want)
 	u.grows = true
 }
 
 // RemoveRow deletes a row.
 func (u *Unit) RemoveRow(table, partition, key, want string) {
-	u.guard(want, false)
 	u.step(0, "Y", table, partition, key, want)
 }
 
@@ -99,29 +75,19 @@ func (u *Unit) Send(queue, message, key string, delay time.Duration) {
 }
 
 // Delete deletes a message.
-func (u *Unit) Delete(queue string, r Receipt) {
-	u.once = true
-	u.step(0, "D", queue, r.ID, r.Nonce)
-}
+func (u *Unit) Delete(queue string, r Receipt) { u.step(0, "D", queue, r.ID, r.Nonce) }
 
 // Extend hides a message for a time from now. From then on, nonce is in its receipt.
 func (u *Unit) Extend(queue string, r Receipt, nonce string, visibility time.Duration) {
-	u.once = true
 	u.step(0, "E", queue, r.ID, r.Nonce, nonce, micros(visibility))
 }
 
 // Rewrite gives a message another body, and hides it for a delay.
 func (u *Unit) Rewrite(queue string, r Receipt, nonce, body string, delay time.Duration) {
-	u.once = true
 	u.step(len(body), "V", queue, r.ID, r.Nonce, nonce, body, micros(delay))
 }
 
 func micros(d time.Duration) string { return strconv.FormatInt(d.Microseconds(), 10) }
-
-// unknown reports a condition that doesn't hold in a repeated call: the first one may have been done, and overwritten.
-func (f Failure) unknown() bool {
-	return f.Step == 0 && (errors.Is(f.Err, driver.ErrExists) || errors.Is(f.Err, driver.ErrPrecondition))
-}
 
 // failed returns the error for a letter of the script.
 func failed(letter string) error {

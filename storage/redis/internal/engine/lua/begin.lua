@@ -26,7 +26,10 @@ end
 -- count is how many changes the store has of this process. What is missing was taken back by a failover, or by a restart
 -- from an older file. A process whose connection was away for long may count as dead: its number is kept elsewhere.
 local count, number, lost = tonumber(own[4]), 0, 0
-if not count then count = known > 0 and tonumber(redis.call('HGET', P .. ':X', process)) or 0 end
+if not count then
+  local kept = known > 0 and redis.call('HGET', P .. ':X', process)
+  count = kept and tonumber(string.match(kept, '^%d+')) or 0
+end
 
 if not own[4] then redis.call('SCARD', P .. ':P') end
 

@@ -9,8 +9,21 @@
 --   V queue ID nonce new body length  rewrites one
 -- It first reads all that a condition speaks of, and whatever could fail by its type, and then writes what can't fail.
 -- The reply goes on with a list of failures: the unit, the step and a letter of each (E exists, P precondition, N not
--- found, S stale, L the large state was lost). A call is repeated when its connection was cut. So a unit whose first
--- step finds its own new ETag, which is random, has been done, and isn't done again.
+-- found, S stale, L the large state was lost).
+--
+-- A call is repeated when its connection was cut. Before the units, the arguments are one of the calls that a process has
+-- under way at a time, and its number. A repeat is known by the number, and gets the failures that the call had. So it
+-- does nothing twice. A call with a smaller number is one that was repeated, and whose first form arrives late.
+local field, call = 'c' .. ARGV[6] .. ':' .. process, tonumber(ARGV[7])
+local last = redis.call('HGET', P, field)
+if not last and known > 0 then last = redis.call('HGET', P .. ':X', field) end
+if last then
+  local space = string.find(last, ' ')
+  local n = tonumber(string.sub(last, 1, space))
+  if n == call then return {now, count, lost, cmsgpack.unpack(string.sub(last, space + 1))} end
+  if n > call then return redis.error_reply('LATE a later call was done') end
+end
+
 local docs, rows, lines, failures = {}, {}, {}, {}
 local unused, sends = {}, false -- large states that a condition has refused; whether a step sends
 
@@ -83,7 +96,6 @@ end
 local read1 = {}
 function read1.W(unit, step, at)
   local d = document(ARGV[at], ARGV[at + 1])
-  if step == 1 and d.etag == ARGV[at + 2] then return true end
   local letter = judge(d.etag, ARGV[at + 4])
   if letter then return fail(unit, step, letter) or true end
   d.etag, d.state, d.big = ARGV[at + 2], ARGV[at + 3], nil
@@ -91,7 +103,6 @@ end
 function read1.B(unit, step, at)
   local big = P .. ':big:' .. ARGV[at + 3]
   local d = document(ARGV[at], ARGV[at + 1])
-  if step == 1 and d.etag == ARGV[at + 2] then return true end
   if redis.call('GETRANGE', big, 0, 15) ~= ARGV[at + 2] then return fail(unit, step, 'L') or true end
   local letter = judge(d.etag, ARGV[at + 4])
   if letter then
@@ -110,7 +121,6 @@ function read1.R(unit, step, at)
   local r = row(ARGV[at], ARGV[at + 1], ARGV[at + 2])
   local want = ARGV[at + 5]
   local letter = want ~= '' and judge(rowEtag(r), want)
-  if letter and step == 1 and r.etag == ARGV[at + 3] then return true end
   if letter then return fail(unit, step, letter) or true end
   r.etag, r.state = ARGV[at + 3], ARGV[at + 4]
 end
@@ -158,7 +168,7 @@ function read1.E(unit, step, at) act('E', unit, step, at) end
 function read1.V(unit, step, at) act('V', unit, step, at) end
 local sizes = {W = 5, B = 5, X = 3, R = 6, Y = 4, S = 4, D = 3, E = 5, V = 6}
 
-local units, done, at, last = 0, 0, 6, #ARGV
+local units, done, at, last = 0, 0, 8, #ARGV
 while at <= last do
   local steps = tonumber(ARGV[at])
   at, units = at + 1, units + 1
@@ -308,4 +318,5 @@ for name, q in pairs(lines) do
   if q.next then redis.call('PUBLISH', P .. ':l:' .. name, text(q.next - now)) end
 end
 changed(done)
+if done > 0 or #unused > 0 then redis.call('HSET', P, field, text(call) .. ' ' .. cmsgpack.pack(failures)) end
 return {now, number, lost, failures}
