@@ -1,9 +1,11 @@
 package redis
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +128,24 @@ func TestTheClockIsSetDuringARestart(t *testing.T) {
 			comes(t, s, "soon")
 			comes(t, s, "delayed")
 		})
+	}
+}
+
+// What was taken away from the store's time, by a machine that slept for example, comes back by a thousandth of the time
+// that passes.
+func TestATimeThatWasTakenAwayComesBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Config{})
+	s, _ := openStore(t, server.URL("app")+"&wake=off")
+	must(t, s.Close())
+	const taken, passed = 93_000_000, 1_000_000_000
+	seen := time.Now().UnixMicro() - taken - passed
+	server.Do(t, "HSET", "{app}", "ahead", fmt.Sprint(-taken), "seen", fmt.Sprint(seen))
+	s, _ = openStore(t, server.URL("app"))
+	must(t, s.Queue("jobs").Send(t.Context(), texts("x")))
+	ahead, err := strconv.Atoi(server.Do(t, "HGET", "{app}", "ahead"))
+	if back := taken + ahead; err != nil || back < passed/1000 || back > passed/1000+1_000_000 {
+		t.Errorf("after %d µs, %d came back (%v); want a thousandth", passed, back, err)
 	}
 }
 

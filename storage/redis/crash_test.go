@@ -190,6 +190,9 @@ func TestAServerStandsStill(t *testing.T) {
 	if lost := l.missing(t, s, server, "still"); len(lost) > 0 {
 		t.Errorf("lost although it was acknowledged: %q", lost)
 	}
+	if ahead := server.Do(t, "HGET", "{still}", "ahead"); ahead != "0" {
+		t.Errorf("calls that were on their way for long have set the store's time to %s µs", ahead)
+	}
 }
 
 // A failover under load loses nothing of what was acknowledged with wait=1. The program goes on with the new master.

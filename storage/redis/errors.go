@@ -37,15 +37,23 @@ func whyNoConnection(p params, err error) string {
 	case errors.As(err, &unknown):
 		return "the server's certificate is by nobody whom this machine trusts; give the file of the authority's certificate as parameter ca"
 	case errors.As(err, &plain):
-		return "the server doesn't speak TLS there; want a redis: URL, or another port"
+		return "the server doesn't speak TLS there; want " + p.plainForm() + ", or another port"
 	case client.NotSent(err):
 		return "no server answers there"
 	case p.server.TLS != nil && client.Silent(err):
-		return "no TLS connection comes about; if the server doesn't speak TLS there, want a redis: URL, or another port"
+		return "no TLS connection comes about; if the server doesn't speak TLS there, want " + p.plainForm() + ", or another port"
 	case p.server.TLS == nil && client.Foreign(err):
 		return "the answer isn't one of a Redis server; if the server speaks TLS there, want a rediss: URL, and else another port"
 	}
 	return ""
+}
+
+// plainForm is the form of URLs for the same servers without TLS.
+func (p params) plainForm() string {
+	if p.server.Master != "" {
+		return "a redis+sentinel: URL"
+	}
+	return "a redis: URL"
 }
 
 // whyRefused is for answers of a server to the first commands of a connection.

@@ -94,7 +94,7 @@ func failed(info map[string]string, status string) bool {
 func faultOfMemory(info map[string]string) *driver.Fault {
 	most := number(info, "maxmemory")
 	used := number(info, "used_memory") - number(info, "mem_not_counted_for_evict")
-	const fix = "Handle what waits, raise maxmemory (by CONFIG SET maxmemory, and in the server's file), or move other programs' data elsewhere."
+	const fix = "Raise maxmemory (by CONFIG SET maxmemory, and in the server's file), or move other programs' data elsewhere. A handler that writes can decide nothing while memory is full."
 	switch {
 	case most == 0 || used*100 < most*memoryHigh:
 		return nil
@@ -119,7 +119,7 @@ func faultOfLoss(lost int64, at time.Time, age time.Duration) *driver.Fault {
 	return &driver.Fault{Name: "loss", Note: age > lossWrong,
 		Text: fmt.Sprintf("%d acknowledged change(s) are lost; the last loss was found at %s", lost, at.UTC().Format("2006-01-02 15:04 UTC")),
 		Fix: "A failover to a replica that lagged, or a restart of the server from an older file, has taken them back: its log, and the log of the sentinels, say which. Messages may be missing, or be there again, and documents may be older. " +
-			"No effect is doubled by that. appendfsync always keeps a restart from losing changes, wait=1 in the store's URL a failover; docs/redis.md has the table."}
+			"Effects outside of the store, such as mails, may have happened twice. appendfsync always keeps a restart from losing changes, wait=1 in the store's URL a failover; docs/redis.md has the table."}
 }
 
 // number is a number in the answer to INFO, or 0.

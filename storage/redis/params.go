@@ -134,8 +134,11 @@ func (p *params) readServer(form, where string) error {
 		p.server.Socket = path.Clean("/" + name)
 		return nil
 	case "redis+sentinel", "rediss+sentinel":
-		if name == "" || strings.Contains(name, "/") {
+		if name == "" {
 			return bad("the name by which sentinels know the master is missing; %s", wantURL)
+		}
+		if strings.Contains(name, "/") {
+			return bad("the name by which sentinels know the master holds a slash; %s", wantURL)
 		}
 		p.server.Master = name
 		p.server.SentinelUsername, p.server.SentinelPassword = os.Getenv(sentinelUserVariable), os.Getenv(sentinelPasswordVariable)

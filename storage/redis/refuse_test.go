@@ -100,7 +100,7 @@ func TestBadURLs(t *testing.T) {
 		"redis://h/?prefix=a&durable=maybe": "want yes or no", "redis://h/?prefix=a&bell=1": "want yes or no", "redis://h/?prefix=a&wake=no": "want on or off",
 		"redis://h/?prefix=a&db=x": "a number from 0", "redis://h/?prefix=a&wait=0": "a number from 1", "redis://h/?prefix=a&timeout=3": "known are",
 		"redis://h/?prefix=": "prefix", "redis://h/": "no prefix", "redis://h/3?prefix=a": "db=NUMBER", "redis://a,b/?prefix=a": "sentinels",
-		"redis+sentinel://h/?prefix=a": "name", "redis+unix://h/s?prefix=a": "absolute path", "redis://?prefix=a": "missing",
+		"redis+sentinel://h/?prefix=a": "name", "redis+unix://h/s?prefix=a": "absolute path", "redis+sentinel://h/my/master?prefix=a": "slash", "redis://?prefix=a": "missing",
 	} {
 		refused(t, rest, storage.ErrInvalid, want)
 	}
@@ -198,6 +198,7 @@ func TestJudge(t *testing.T) {
 		"Valkey 7.2":          {map[string]string{"valkey_version": "7.2.5"}, true, ""},
 		"Valkey 10":           {map[string]string{"valkey_version": "10.0"}, true, ""},
 		"Valkey 7.1":          {map[string]string{"valkey_version": "7.1.9"}, true, "Valkey 7.1.9; want 7.2"},
+		"a sentinel":          {map[string]string{"redis_mode": "sentinel"}, true, "redis+sentinel:"},
 		"a replica":           {map[string]string{"role": "slave"}, true, "replica"},
 		"volatile-ttl":        {map[string]string{"maxmemory_policy": "volatile-ttl"}, true, "volatile-ttl"},
 		"no file":             {map[string]string{"aof_enabled": "0"}, true, "appendonly"},

@@ -64,6 +64,9 @@ func unfit(info map[string]string) error {
 	if info["loading"] == "1" { // meanwhile it tells of no append-only file
 		return fmt.Errorf("%w: the server reads its file, as after a restart", driver.ErrUnavailable)
 	}
+	if info["redis_mode"] == "sentinel" {
+		return refuse("the server is a sentinel; want a redis+sentinel: URL, with the name by which it knows the master")
+	}
 	name, version, least := "Redis", info["redis_version"], "7.0"
 	if v := info["valkey_version"]; v != "" {
 		name, version, least = "Valkey", v, "7.2"

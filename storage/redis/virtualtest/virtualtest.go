@@ -103,11 +103,14 @@ type far struct {
 var errNoEar = errors.New("virtualtest: a store in virtual time hears nothing")
 
 // Eval implements client.Conn.
-func (f *far) Eval(ctx context.Context, s *client.Script, key string, args []string, replicas int) (r client.Reply, err error) {
+func (f *far) Eval(ctx context.Context, s *client.Script, key string, args func() []string, replicas int) (r client.Reply, err error) {
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	f.o.call(func(ctx context.Context) { r, err = f.conn.Eval(ctx, s, key, args, replicas) })
+	now := args() // the time outside is another one
+	f.o.call(func(ctx context.Context) {
+		r, err = f.conn.Eval(ctx, s, key, func() []string { return now }, replicas)
+	})
 	return r, err
 }
 

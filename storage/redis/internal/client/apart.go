@@ -11,7 +11,8 @@ import (
 // next call. When a connection is cut, the others usually are, too, and a call would find that out one by one. So then
 // all are left to the calls that have them, and new ones are opened.
 type apart struct {
-	o Options
+	o     Options
+	turns chan struct{} // holds a token for each call under way
 
 	mu     sync.Mutex
 	pool   *pool    // nil before the first call, and after a cut
@@ -33,6 +34,12 @@ type opening struct {
 
 // use calls f with a client for one call.
 func (a *apart) use(ctx context.Context, f func(own rueidis.Client) error) error {
+	select {
+	case a.turns <- struct{}{}:
+		defer func() { <-a.turns }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	p, err := a.take(ctx)
 	if err != nil {
 		return err

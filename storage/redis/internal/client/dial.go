@@ -38,7 +38,7 @@ func Dial(ctx context.Context, o Options) (Conn, error) {
 	if err != nil {
 		return nil, translate(ctx, err)
 	}
-	return &conn{c: c, apart: apart{o: o}}, nil
+	return &conn{c: c, apart: apart{o: o, turns: make(chan struct{}, mostAside)}}, nil
 }
 
 // dial connects. The library takes no context.
@@ -98,7 +98,7 @@ func options(o Options) rueidis.ClientOption {
 }
 
 // Eval implements Conn.
-func (c *conn) Eval(ctx context.Context, s *Script, key string, args []string, replicas int) (Reply, error) {
+func (c *conn) Eval(ctx context.Context, s *Script, key string, args func() []string, replicas int) (Reply, error) {
 	r, err := c.eval(ctx, "EVALSHA", s.sha, key, args, replicas)
 	if HasCode(err, CodeNoScript) {
 		r, err = c.eval(ctx, "EVAL", s.Text, key, args, replicas)
@@ -106,17 +106,17 @@ func (c *conn) Eval(ctx context.Context, s *Script, key string, args []string, r
 	return r, err
 }
 
-func (c *conn) eval(ctx context.Context, command, script, key string, args []string, replicas int) (Reply, error) {
+func (c *conn) eval(ctx context.Context, command, script, key string, args func() []string, replicas int) (Reply, error) {
 	if c.closed.Load() {
 		return Reply{}, ErrClosed
 	}
 	if replicas == 0 {
-		return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build()))
+		return c.reply(ctx, c.c.Do(ctx, c.c.B().Arbitrary(command, script, "1").Keys(key).Args(args()...).Build()))
 	}
 	var r Reply
 	err := c.apart.use(ctx, func(own rueidis.Client) (err error) {
 		// WAIT asks for the last write of its own connection, so both go together. It keeps the connection until it answers.
-		got := own.DoMulti(ctx, own.B().Arbitrary(command, script, "1").Keys(key).Args(args...).Build(), own.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
+		got := own.DoMulti(ctx, own.B().Arbitrary(command, script, "1").Keys(key).Args(args()...).Build(), own.B().Arbitrary("WAIT", strconv.Itoa(replicas), strconv.Itoa(int(waitLimit.Milliseconds()))).Build())
 		if r, err = c.reply(ctx, got[0]); err != nil {
 			return err
 		}
@@ -210,6 +210,9 @@ func translate(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, rueidis.ErrClosing) {
 		return ErrClosed
+	}
+	if errors.Is(err, rueidis.ErrDedicatedClientRecycled) {
+		return errLost
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return &silence{"redis: the server hasn't answered for some seconds: " + err.Error(), NotSent(err)}

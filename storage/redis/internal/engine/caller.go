@@ -40,11 +40,17 @@ func (c *caller) read(ctx context.Context, command ...string) (client.Reply, err
 
 // eval runs a script. harmless says that a repeat does nothing that the first call has done.
 func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, err error) {
+	jump := "" // a jump of the server's clock that this process has proved
 	err = c.repeat(ctx, harmless, func() error {
-		asked := time.Now()
-		least, most, virtual := c.clock.args()
-		call := append([]string{c.mark, least, most, c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
-		r, err := c.conn.Eval(ctx, s, c.prefix, call, replicas)
+		var asked time.Time
+		r, err := c.conn.Eval(ctx, s, c.prefix, func() []string {
+			asked = time.Now()
+			least, most, virtual := c.clock.args()
+			return append([]string{c.mark, least, most + jump, c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
+		}, replicas)
+		if client.HasCode(err, codeJump) {
+			jump = c.judge(err, asked)
+		}
 		if err != nil {
 			return err
 		}
@@ -53,6 +59,25 @@ func (c *caller) eval(ctx context.Context, s *client.Script, args []string, repl
 		return nil
 	})
 	return list, c.explain(ctx, err)
+}
+
+// codeJump is the refusal of a script because the time seems to have jumped.
+const codeJump = "JUMP"
+
+// judge returns what the next call says of a jump.
+func (c *caller) judge(err error, asked time.Time) string {
+	var r *client.Refused
+	if !errors.As(err, &r) {
+		return ""
+	}
+	var at, ahead int64
+	if _, err := fmt.Sscanf(r.Text, codeJump+" %d %d", &at, &ahead); err != nil {
+		return ""
+	}
+	if less := c.clock.jumped(at, asked); less > 0 {
+		return fmt.Sprintf("@%d@%d", ahead, less)
+	}
+	return ""
 }
 
 // learn takes from a reply what it says about the store.
@@ -68,7 +93,7 @@ func (c *caller) learn(reply client.List, asked time.Time) {
 	if lost := reply.At(2).Int(); lost > 0 {
 		c.lost.Add(lost)
 		c.cfg.Logger.Error("redis: acknowledged changes are lost: a failover, or a restart of the server, has taken them back",
-			"prefix", c.cfg.Prefix, "changes", lost)
+			"store", c.cfg.Prefix, "changes", lost)
 	}
 }
 
@@ -109,7 +134,7 @@ func repeat(ctx context.Context, harmless bool, call func() error) error {
 
 // passing reports that an error changed nothing and may be over soon.
 func passing(err error) bool {
-	return client.NotSent(err) || client.HasCode(err, client.CodeLoading) || client.HasCode(err, client.CodeReadOnly) || client.HasCode(err, client.CodeBusy)
+	return client.NotSent(err) || client.HasCode(err, client.CodeLoading) || client.HasCode(err, client.CodeReadOnly) || client.HasCode(err, client.CodeBusy) || client.HasCode(err, codeJump)
 }
 
 // explain gives an error its kind, and says what to do.
@@ -123,6 +148,7 @@ func (c *caller) explain(ctx context.Context, err error) error {
 	}
 	why := map[string]string{
 		"GONE":                 "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
+		codeJump:               "the server's clock jumps again and again; look how the machine gets its time",
 		client.CodeMemory:      "the server's memory is full, so it takes no writes until messages are handled or maxmemory is raised",
 		client.CodeWrongType:   "a key below prefix " + driver.Quote(c.cfg.Prefix) + " holds something of another program",
 		client.CodePermission:  "the user lacks a right; docs/redis.md lists those that a store needs",

@@ -56,7 +56,7 @@ func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
 	var r client.Reply
 	asked := time.Now()
 	err := repeat(ctx, true, func() (err error) {
-		r, err = conn.Eval(ctx, script, e.caller.prefix, []string{e.NewID(), format, make, virtual}, 0)
+		r, err = conn.Eval(ctx, script, e.caller.prefix, func() []string { return []string{e.NewID(), format, make, virtual} }, 0)
 		return err
 	})
 	if client.HasCode(err, client.CodeWrongType) {
@@ -68,7 +68,7 @@ func Open(ctx context.Context, conn client.Conn, cfg Config) (*Engine, error) {
 	mark, got := r.List().At(0).Text(), r.List().At(1).Text()
 	switch {
 	case got == "":
-		return nil, fmt.Errorf("%w: nobody has made a store with prefix %s there; the program whose store it is makes it at its first start", driver.ErrNotFound, driver.Quote(cfg.Prefix))
+		return nil, fmt.Errorf("%w: there is no store with prefix %s; either no program has made it yet, which the first start of its program does, or it was wiped", driver.ErrNotFound, driver.Quote(cfg.Prefix))
 	case got == "foreign":
 		return nil, e.foreign()
 	case got == "rights":

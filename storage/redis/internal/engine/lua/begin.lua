@@ -1,6 +1,8 @@
 -- Every script begins so. KEYS[1] is the prefix, and the key of the store's own hash. The arguments are
 --   1 the store's mark, 2 the least and 3 the greatest time that this process believes, 4 the process (8 bytes) and the
 --   greatest number of its changes that it was told, 5 the time of a store in virtual time, or ''.
+-- Behind the greatest time may stand a jump that the process has proved: @, the difference to the server's clock that
+-- the store had then, @, and how much to take away.
 -- Every reply begins with the time, the number of the process's last change (0 if this call has changed nothing), and
 -- how many of its changes were lost.
 local P, LINE = KEYS[1], KEYS[1] .. ':q:'
@@ -12,14 +14,26 @@ if not clock then
   local t = redis.call('TIME')
   clock = t[1] * 1000000 + t[2]
 end
-local now = clock + tonumber(own[3])
+local function text(n) return string.format('%.0f', n) end
+
+local ahead, seen, most = tonumber(own[3]), tonumber(own[2]), tonumber(ARGV[3])
+local now = clock + ahead
+if ahead < 0 and now > seen then -- what was taken away comes back slowly, by a thousandth of the time that passes
+  now = now + math.min(-ahead, (now - seen) / 1000)
+end
 local told = now
 do -- time neither goes back nor jumps
-  local least, most = math.max(tonumber(own[2]), tonumber(ARGV[2])), tonumber(ARGV[3])
+  local least = math.max(seen, tonumber(ARGV[2]))
+  if not most then
+    local was, less
+    most, was, less = string.match(ARGV[3], '^(%d+)@(%-?%d+)@(%d+)$')
+    most = tonumber(most)
+    if tonumber(was) == ahead then now = now - tonumber(less) end
+  end
   if now < least then
     now = least
-  elseif most > 0 and now > most then
-    now = math.max(least, most)
+  elseif most > 0 and now > most then -- the clock has jumped, or this call was on its way for long: the process knows
+    return redis.error_reply('JUMP ' .. text(now) .. ' ' .. text(ahead))
   end
 end
 
@@ -32,8 +46,6 @@ if not count then
 end
 
 if not own[4] then redis.call('SCARD', P .. ':P') end
-
-local function text(n) return string.format('%.0f', n) end
 
 -- changed notes n changes, and what this call has found out about time and losses. With n = 0 it writes only if there is
 -- something of that. A script that changes nothing leaves it to the next one.
