@@ -131,8 +131,8 @@ func TestTheClockIsSetDuringARestart(t *testing.T) {
 	}
 }
 
-// What was taken away from the store's time, by a machine that slept for example, comes back by a thousandth of the time
-// that passes.
+// A store whose time lost a minute, because a machine slept for example, gets it back by a thousandth of the time that
+// passes.
 func TestATimeThatWasTakenAwayComesBack(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Config{})

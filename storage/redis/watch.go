@@ -86,10 +86,10 @@ func judge(info map[string]string, p params) error {
 		return nil
 	}
 	if policy := info["maxmemory_policy"]; policy != "noeviction" && policy != "" {
-		return refuse("maxmemory-policy is %s, so the server may delete what it has acknowledged; set it to noeviction", policy)
+		return refuse("maxmemory-policy is %s, so the server may delete what it has acknowledged; set it to noeviction, or bell=yes in the URL if the server only rings", policy)
 	}
 	if p.durable && info["aof_enabled"] != "1" {
-		return refuse("the server has no append-only file, so it may lose minutes of what it has acknowledged; set appendonly to yes, or durable=no in the URL if that may be lost")
+		return refuse("the server has no append-only file, so it may lose minutes of what it has acknowledged; set appendonly to yes, or durable=no in the URL if that may be lost, or bell=yes if the server only rings")
 	}
 	return nil
 }

@@ -15,8 +15,9 @@ import (
 
 // A Conn is a client of one server. All methods may be called concurrently.
 type Conn interface {
-	// Eval runs a script that gets one key and arguments, which args makes just before they are sent. With replicas above 0 the call also waits until so many
-	// replicas have what the script wrote; fewer than that are a [Refused] with code [CodeFewReplicas].
+	// Eval runs a script that gets one key and arguments, which args makes just before they are sent. With replicas above
+	// 0 the call also waits until so many replicas have what the script wrote; fewer than that are a [Refused] with code
+	// [CodeFewReplicas].
 	Eval(ctx context.Context, s *Script, key string, args func() []string, replicas int) (Reply, error)
 
 	// Do runs a command. A command of [Large] bytes has a connection of its own, because others would wait.

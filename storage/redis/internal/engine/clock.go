@@ -41,9 +41,9 @@ func (c *clock) args() (least, most, virtual string) {
 	return strconv.FormatInt(at, 10), strconv.FormatInt(at+(passed+passed/drift+jump).Microseconds(), 10), ""
 }
 
-// jumped judges the time that a script has refused, because the time is ahead of what this process believed when it made
-// the call. Only now is it known how long the call took. So what is too much even so is a jump, and jumped returns how
-// much to take away; else it returns 0.
+// jumped judges the time that a script has refused, because the time is ahead of what this process believed when it
+// made the call. Only now is it known how long the call took. So what is too much even so is a jump, and jumped returns
+// how much to take away; else it returns 0.
 func (c *clock) jumped(at int64, asked time.Time) (less int64) {
 	c.mu.Lock()
 	expected := c.at + time.Since(c.asked).Microseconds()

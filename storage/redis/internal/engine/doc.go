@@ -25,7 +25,7 @@
 //     was set back, or another server's, adds to the difference. A jump ahead, beyond what this process's own clock
 //     allows and beyond what any other process has seen, is taken away before anything counts as due. A call may have
 //     lain in a socket for long, so a script refuses such a time at first, and the process judges it by how long the
-//     call took. What was taken away comes back by a thousandth of the time that passes. A process that has just
+//     call took. The store gives back what it took by a thousandth of the time that passes. A process that has just
 //     started can't tell a jump: if it is the first to call after one, the jump counts.
 //   - Each call names the store's mark, or reads the mark after what it reads. A store that was wiped or replaced
 //     answers nothing.
