@@ -79,16 +79,14 @@ func Pause(ctx context.Context, d time.Duration) error {
 // Eventually waits until check returns nil, a minute at most.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
 	late := time.After(time.Minute)
-	for {
+	for pause := 2 * time.Millisecond; ; pause = min(pause*3/2, 100*time.Millisecond) { // a check may cost much
 		err := check()
 		if err == nil {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-late:
 			t.Fatalf("not in time: %v", err)
 		}
