@@ -3,7 +3,9 @@ package storage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"net/http"
 	"sync"
 
 	"github.com/millrace-go/millrace/internal/right"
@@ -114,6 +116,26 @@ func (s *Store) Inspect(ctx context.Context) ([]Fault, error) {
 		return nil, fail("inspect", "engine", err)
 	}
 	return faults, nil
+}
+
+// PutPublic puts a file that anybody may read from the engine itself, and returns its URL. header has its Content-Type,
+// Cache-Control and Content-Encoding. The name is a key (see [CheckKey]); it stands in the URL. A file that is there
+// already stays as it is: then the error matches [ErrExists], and the URL is good. A driver that can't do that returns
+// [ErrUnsupported].
+func (s *Store) PutPublic(ctx context.Context, container, name string, body []byte, header http.Header) (string, error) {
+	p, public := place{kind: "container", name: container, fault: CheckName(container)}, s.d.PublicFiles()
+	err := p.ready(ctx, checkPut(CheckKey(name), len(body), s.props.MaxBlob, Condition{IfAbsent: true}))
+	if err == nil && public == nil {
+		err = fmt.Errorf("%w: the engine serves no files to browsers", ErrUnsupported)
+	}
+	var url string
+	if err == nil {
+		url, err = public.PutPublic(ctx, container, name, body, header)
+	}
+	if err != nil {
+		return url, p.failAt("put public", "file", err, name)
+	}
+	return url, nil
 }
 
 // Blobs returns the container of a name.

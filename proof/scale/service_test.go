@@ -175,6 +175,9 @@ func (c *store) Lister() driver.Lister       { return nil }
 func (c *store) Peeker() driver.Peeker       { return nil }
 func (c *store) Inspector() driver.Inspector { return nil }
 
+// PublicFiles implements driver.Store.
+func (c *store) PublicFiles() driver.PublicFiles { return nil }
+
 // Requests implements driver.Store.
 func (c *store) Requests() []driver.Requests { return c.tally.Requests() }
 

@@ -170,6 +170,9 @@ func (s *store) Lister() driver.Lister       { return s }
 func (s *store) Peeker() driver.Peeker       { return s }
 func (s *store) Inspector() driver.Inspector { return nil }
 
+// PublicFiles implements driver.Store.
+func (s *store) PublicFiles() driver.PublicFiles { return s }
+
 func (s *store) Props() driver.Props {
 	return driver.Props{
 		Driver:       "azure",

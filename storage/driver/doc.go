@@ -19,9 +19,9 @@
 //		},
 //	}
 //
-// A driver passes the suite of storage/storagetest. It has three kinds of place to write: queues, blobs, tables. Six
-// abilities are optional: [Committer], [Listener], [Finder], [Lister], [Peeker] and [Inspector]. A driver that lacks
-// one returns nil, and package storage does without.
+// A driver passes the suite of storage/storagetest. It has three kinds of place to write: queues, blobs, tables. Seven
+// abilities are optional: [Committer], [Listener], [Finder], [Lister], [Peeker], [Inspector] and [PublicFiles]. A
+// driver that lacks one returns nil, and package storage does without.
 //
 // # What the driver need not do
 //

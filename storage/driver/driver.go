@@ -35,6 +35,9 @@ type Store interface {
 	// Inspector tells what is wrong with the engine itself. It is nil where the engine can't, or has nothing to tell.
 	Inspector() Inspector
 
+	// PublicFiles puts files that browsers read from the engine. It is nil where the engine can't.
+	PublicFiles() PublicFiles
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests

@@ -147,6 +147,7 @@ func (s *store) Finder() driver.Finder               { return s }
 func (s *store) Lister() driver.Lister               { return s }
 func (s *store) Peeker() driver.Peeker               { return s }
 func (s *store) Inspector() driver.Inspector         { return inspector{s} }
+func (s *store) PublicFiles() driver.PublicFiles     { return nil }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }

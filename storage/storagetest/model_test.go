@@ -101,16 +101,17 @@ func (m *model) Props() storage.Props {
 	return p
 }
 
-func (m *model) Queue(name string) driver.Queue { return modelQueue{m, name} }
-func (m *model) Blobs(name string) driver.Blobs { return modelBlobs{m, name} }
-func (m *model) Table(name string) driver.Table { return modelTable{m, name} }
-func (m *model) Committer() driver.Committer    { return m }
-func (m *model) Listener() driver.Listener      { return m }
-func (m *model) Finder() driver.Finder          { return m }
-func (m *model) Lister() driver.Lister          { return m }
-func (m *model) Peeker() driver.Peeker          { return m }
-func (m *model) Inspector() driver.Inspector    { return nil }
-func (m *model) Requests() []driver.Requests    { return nil }
+func (m *model) Queue(name string) driver.Queue  { return modelQueue{m, name} }
+func (m *model) Blobs(name string) driver.Blobs  { return modelBlobs{m, name} }
+func (m *model) Table(name string) driver.Table  { return modelTable{m, name} }
+func (m *model) Committer() driver.Committer     { return m }
+func (m *model) Listener() driver.Listener       { return m }
+func (m *model) Finder() driver.Finder           { return m }
+func (m *model) Lister() driver.Lister           { return m }
+func (m *model) Peeker() driver.Peeker           { return m }
+func (m *model) Inspector() driver.Inspector     { return nil }
+func (m *model) PublicFiles() driver.PublicFiles { return nil }
+func (m *model) Requests() []driver.Requests     { return nil }
 
 func (m *model) Close() error {
 	if m.closed.Swap(true) && m.has("second close fails") {

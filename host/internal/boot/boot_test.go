@@ -366,13 +366,14 @@ type store struct {
 	reads int
 }
 
-func (s *store) Props() (p driver.Props)     { return p }
-func (s *store) Committer() driver.Committer { return nil }
-func (s *store) Listener() driver.Listener   { return nil }
-func (s *store) Finder() driver.Finder       { return nil }
-func (s *store) Peeker() driver.Peeker       { return nil }
-func (s *store) Inspector() driver.Inspector { return nil }
-func (s *store) Blobs(string) driver.Blobs   { return blobs{s: s} }
+func (s *store) Props() (p driver.Props)         { return p }
+func (s *store) Committer() driver.Committer     { return nil }
+func (s *store) Listener() driver.Listener       { return nil }
+func (s *store) Finder() driver.Finder           { return nil }
+func (s *store) Peeker() driver.Peeker           { return nil }
+func (s *store) Inspector() driver.Inspector     { return nil }
+func (s *store) PublicFiles() driver.PublicFiles { return nil }
+func (s *store) Blobs(string) driver.Blobs       { return blobs{s: s} }
 
 type blobs struct {
 	driver.Blobs
