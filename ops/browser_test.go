@@ -58,7 +58,7 @@ func (x *site) pages() (all []string) {
 		"do/poison/show?reveal=true&id=" + id, "do/queues/purge?queue=accounts", "login", "login?once=x"}
 	var nouns []string
 	for _, a := range acts.All() {
-		if a.Local {
+		if !a.OnPages() {
 			continue
 		}
 		if !slices.Contains(nouns, a.Noun) {
@@ -105,7 +105,7 @@ func TestLawOnlyFilesAreKept(t *testing.T) {
 	t.Parallel()
 	x := newSite(t, worldtest.OpenStore(t, ""))
 	_, body := x.ask(t, ask{role: act.Viewer})
-	kept := regexp.MustCompile(`"\./((?:style|script|icon)\.[0-9a-f]{12}\.(?:css|js|svg))"`).FindAllStringSubmatch(body, -1)
+	kept := regexp.MustCompile(`"\./((?:style|script|icon)\.[0-9a-f]{16}\.(?:css|js|svg))"`).FindAllStringSubmatch(body, -1)
 	if len(kept) != 3 {
 		t.Fatalf("got %q in\n%s", kept, body)
 	}

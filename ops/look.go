@@ -2,16 +2,14 @@ package ops
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"net/http"
+	"log/slog"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/internal/processes"
 	"github.com/millrace-go/millrace/ops/act"
 )
@@ -227,42 +225,15 @@ func pillOf(status string) string {
 	return ""
 }
 
-// A served is a file of the pages. Its name changes with what it holds, so a browser may keep it for good.
-type served struct {
-	name, kind string
-	body       []byte
-}
-
-// newServed reads a file. more is what stands behind it.
-func newServed(name, kind string, more []byte) (served, error) {
-	body, err := files.ReadFile("html/" + name)
-	if err != nil {
-		return served{}, err
-	}
-	body = append(body, more...)
-	sum := sha256.Sum256(body)
-	stem, ending, _ := strings.Cut(name, ".")
-	return served{name: stem + "." + hex.EncodeToString(sum[:6]) + "." + ending, kind: kind, body: body}, nil
-}
-
-func (f served) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
-	w.Header().Set("Content-Type", f.kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(f.body)))
-	_, _ = w.Write(f.body) // the client may have gone
-}
-
-// readServed reads the files of the pages: the style sheet, the script and the icon.
-func readServed() (all map[string]served, err error) {
+// static are the files that browsers keep: the style sheet, the script and the icon.
+func static(path string, log *slog.Logger) (*assets.Set, error) {
 	steps, err := processes.Style()
 	if err != nil {
 		return nil, err
 	}
-	all = map[string]served{}
-	for _, x := range []served{{name: "style.css", kind: "text/css; charset=utf-8", body: steps}, {name: "script.js", kind: "text/javascript; charset=utf-8"}, {name: "icon.svg", kind: "image/svg+xml"}} {
-		if all[x.name], err = newServed(x.name, x.kind, x.body); err != nil {
-			return nil, err
-		}
+	style, err := files.ReadFile("static/style.css")
+	if err != nil {
+		return nil, err
 	}
-	return all, nil
+	return assets.New(files, assets.Config{Dir: "static", Also: map[string][]byte{"style.css": append(style, steps...)}, Path: path, Logger: log})
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/internal/seldom"
 	"github.com/millrace-go/millrace/ops/act"
 	"github.com/millrace-go/millrace/ops/acts"
@@ -56,7 +57,7 @@ type Config struct {
 	Logger *slog.Logger // defaults to none
 }
 
-//go:embed html
+//go:embed html static
 var files embed.FS
 
 // Pages are the handler of the pages, and what goes on behind them.
@@ -79,7 +80,7 @@ type server struct {
 	reads  *reads
 	table  table
 	pages  *template.Template
-	served map[string]served // files of the pages
+	static *assets.Set // the files that browsers keep
 	log    *slog.Logger
 	lines  seldom.Lines // of log
 	paces  paces
@@ -93,7 +94,8 @@ func New(cfg Config) (*Pages, error) {
 	if cfg.Path == "" {
 		cfg.Path = "/ops"
 	}
-	own, err := readServed()
+	base := strings.TrimSuffix(cfg.Path, "/")
+	own, err := static(base+"/", cfg.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
@@ -102,18 +104,19 @@ func New(cfg Config) (*Pages, error) {
 	if err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
-	door.Dress(own["style.css"].name, own["icon.svg"].name)
+	door.Dress(own.Name("style.css"), own.Name("icon.svg"))
 	desk, driver := *cfg.Desk, &bulk.Driver{Channels: cfg.Desk.Channels, Logger: cfg.Logger}
 	desk.Wake = driver.Wake
-	s := &server{base: strings.TrimSuffix(cfg.Path, "/"), bulk: driver, log: cfg.Logger, reads: newReads(&desk), served: own}
-	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return a.Local })
+	s := &server{base: base, bulk: driver, log: cfg.Logger, reads: newReads(&desk), static: own}
+	s.table = slices.DeleteFunc(acts.All(), func(a *act.Act) bool { return !a.OnPages() })
 	if s.pages, err = template.New("").Funcs(s.funcs()).ParseFS(files, "html/*.html"); err != nil {
 		return nil, fmt.Errorf("ops: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+s.base+"/{$}", s.overview)
-	for _, f := range s.served {
-		mux.Handle("GET "+s.base+"/"+f.name, f)
+	kept := own.Handler(assets.HandlerConfig{})
+	for _, name := range own.Names() {
+		mux.Handle("GET "+s.base+"/"+name, kept)
 	}
 	mux.HandleFunc("GET "+s.base+"/find", s.search)
 	mux.HandleFunc("GET "+s.base+"/{noun}", s.noun)

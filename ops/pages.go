@@ -410,7 +410,7 @@ func (s *server) funcs() template.FuncMap {
 		"title":   title,
 		"heading": heading,
 		"look":    newLook,
-		"file":    func(name string) string { return s.served[name].name },
+		"file":    s.static.Name,
 	}
 }
 

@@ -56,7 +56,7 @@ func TestLawHiddenCharactersAreShown(t *testing.T) {
 	body := x.want(t, 200, ask{path: "processes/" + in + "?plan=fulfil", role: act.Admin}, `\u202e`)
 	checkSeen(t, "the page of a process", body)
 	for _, a := range acts.All() {
-		if a.Local {
+		if !a.OnPages() {
 			continue
 		}
 		path, all := "do/"+strings.ReplaceAll(a.Name(), " ", "/"), url.Values{}

@@ -56,7 +56,7 @@ func TestLawWhatIsMissingIsRefused(t *testing.T) {
 	n := 0
 	for _, a := range acts.All() {
 		names := required(a)
-		if a.Local || len(names) == 0 || !a.DoneAt(&act.Desk{}) {
+		if !a.OnPages() || len(names) == 0 || !a.DoneAt(&act.Desk{}) {
 			continue
 		}
 		n++
@@ -110,7 +110,7 @@ func TestLawErrorsSpeakTheWordsOfTheirSurface(t *testing.T) {
 	}
 	n := 0
 	for _, a := range acts.All() {
-		if a.Local {
+		if !a.OnPages() {
 			continue
 		}
 		var forms []url.Values
@@ -255,7 +255,7 @@ func TestLawWhatIsOfferedCanBeDone(t *testing.T) {
 	x := newSite(t, worldtest.OpenStore(t, ""))
 	n := 0
 	for _, a := range acts.All() {
-		if a.Local {
+		if !a.OnPages() {
 			continue
 		}
 		_, list := x.ask(t, ask{path: a.Noun, role: act.Admin})

@@ -25,7 +25,7 @@ func TestLawEachNounHasAPage(t *testing.T) {
 		}
 	}
 	for _, a := range acts.All() {
-		if a.Local {
+		if !a.OnPages() {
 			continue
 		}
 		if body := x.want(t, 200, ask{path: a.Noun, role: act.Viewer}); strings.Contains(body, `class="error"`) && a.Noun != "find" {

@@ -50,7 +50,8 @@ type Act struct {
 	Why    Asked // who does it and why: --by and --why. By is never a must, and nor is either for a dry run
 	Sure   Asked // May: it takes --dry-run. Must: it destroys, so it needs --yes or --dry-run
 	Undoes bool  // it takes back what was done, or has it done again: pages mark it as they mark what destroys
-	Local  bool  // it needs no store
+	Local  bool  // it needs no store, and works on files of the machine where it is asked for
+	Disk   bool  // it needs a store, and reads files of that machine
 	Once   bool  // nothing tells a repeat of its effect apart: without a known end it isn't begun again under its ID
 
 	// Again tells of an act that went on after its run, and has ended: an act is asked for again under its ID. told is
@@ -68,6 +69,9 @@ type Act struct {
 
 	bind func() binding
 }
+
+// OnPages reports that the act can be done from elsewhere than the machine whose files it works on.
+func (a *Act) OnPages() bool { return !a.Local && !a.Disk }
 
 // DoneAt reports that the act can be done at a desk.
 func (a *Act) DoneAt(d *Desk) bool { return a.Here == nil || a.Here(d) }

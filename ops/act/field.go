@@ -31,7 +31,7 @@ const (
 	KindDuration
 	KindMoment
 	KindContent // of a file
-	KindFile    // the name of a file of this machine, for an act that is local
+	KindFile    // the name of a file or folder of this machine, for an act that is Local or Disk
 )
 
 // A Field reads the text of a part of an input.

@@ -31,6 +31,7 @@ func All() []*act.Act {
 		levelActs(),
 		programActs(),
 		spoolActs(),
+		assetActs(),
 		counterActs(),
 		findActs(),
 		auditActs(),

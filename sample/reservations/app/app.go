@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
@@ -67,6 +68,9 @@ type program struct {
 	proxies             *int // see site.Config
 	perAddress, perMail *int // defaults of Live
 
+	elsewhere *string     // the URL of another origin that has the static files; empty for none
+	static    *assets.Set // nil where no web runs
+
 	live *settings.Settings[Live]
 	site atomic.Pointer[site.Site] // nil where no web runs
 }
@@ -109,6 +113,8 @@ func (p *program) flags(f *host.Flags) {
 	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise."+whileRunning+" perMail")
 	p.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
 		"behind a proxy has one address, and behind one on the web's own machine nobody is counted. Only a web needs it")
+	p.elsewhere = f.String("assets", "", "the `URL` of a place that has the site's static files, too, and ends with a slash; millrace assets push puts them\n"+
+		"there. Pages name it once it has all files. Only a web needs it. Defaults to none")
 	f.Check("season-opens", func() error { return p.setOpening(*opens) })
 }
 
@@ -169,11 +175,30 @@ func (p *program) start(ctx context.Context, a *host.App) (err error) {
 		}
 		a.OnClose(func() error { return p.numbers.Close(context.Background()) }) // gives back the numbers that are left
 	}
+	if a.Web {
+		if err := p.publish(ctx, a); err != nil {
+			return err
+		}
+	}
 	if a.Web && *p.year != 0 {
 		if p.season, err = reservations.NewSeason(a.Store, *p.year, p.opens, a.Log); err != nil {
 			return err
 		}
 		a.Go("season", p.season.Follow)
+	}
+	return nil
+}
+
+// publish puts the static files where webs of other versions find them. While the store is away, that waits.
+func (p *program) publish(ctx context.Context, a *host.App) (err error) {
+	if p.static, err = site.Assets(*p.elsewhere, a.Log); err != nil {
+		return err
+	}
+	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := p.static.Publish(soon, a.Store); err != nil {
+		a.Log.Warn("the static files aren't published yet", "error", err)
+		a.Go("assets", func(ctx context.Context) error { return p.static.Run(ctx, a.Store) })
 	}
 	return nil
 }
@@ -197,7 +222,7 @@ func months() host.Rebuild {
 
 func (p *program) web(a *host.App) (http.Handler, error) {
 	now := p.live.Now()
-	s, err := site.New(a.Channels, site.Config{Now: p.now, Logger: a.Log, Stopping: a.Stopping, Seats: *p.seats, Season: p.season,
+	s, err := site.New(a.Channels, site.Config{Now: p.now, Logger: a.Log, Stopping: a.Stopping, Assets: p.static, Seats: *p.seats, Season: p.season,
 		PerAddress: now.PerAddress, PerMail: now.PerMail, Proxies: *p.proxies, RateLimiter: throttle.Config{Metrics: a.Metrics}})
 	if err != nil {
 		return nil, err

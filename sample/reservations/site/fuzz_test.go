@@ -33,7 +33,11 @@ func FuzzForm(f *testing.F) {
 }
 
 func fuzzInput(t *testing.T, contentType string, body []byte) {
-	s := &site{cfg: Config{Now: time.Now}, answers: answers{log: slog.New(slog.DiscardHandler)}}
+	static, err := Assets("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{cfg: Config{Now: time.Now}, answers: answers{log: slog.New(slog.DiscardHandler), pages: loadPages(static)}}
 	r := httptest.NewRequest("POST", "/reservations", bytes.NewReader(body))
 	r.Header.Set("Content-Type", contentType)
 	w := httptest.NewRecorder()

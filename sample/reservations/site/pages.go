@@ -2,75 +2,28 @@ package site
 
 import (
 	"bytes"
-	"cmp"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"html/template"
-	"io/fs"
-	"mime"
+	"log/slog"
 	"net/http"
-	"path"
-	"strings"
 
+	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/sample/reservations"
-	"github.com/millrace-go/millrace/views"
 )
 
 //go:embed templates static
 var files embed.FS
 
-var (
-	assets = loadAssets()
-	pages  = loadPages()
-)
-
-// An asset is a static file whose name changes with its content, so that browsers may keep it for ever.
-type asset struct {
-	name    string // includes the digest
-	content *views.Content
+// Assets returns the site's static files. base is the URL of another origin that has them, or empty.
+func Assets(base string, log *slog.Logger) (*assets.Set, error) {
+	return assets.New(files, assets.Config{Dir: "static", Path: "/static/", Base: base, Logger: log})
 }
 
-// loadAssets returns the static files by their plain names. The files are compiled in, so loading can't fail at run
-// time.
-func loadAssets() map[string]*asset {
-	all := map[string]*asset{}
-	entries, err := fs.ReadDir(files, "static")
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range entries {
-		content, err := files.ReadFile("static/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
-		sum := sha256.Sum256(content)
-		digest, ext := hex.EncodeToString(sum[:6]), path.Ext(e.Name())
-		all[e.Name()] = &asset{name: strings.TrimSuffix(e.Name(), ext) + "." + digest + ext, content: views.NewContent(content, http.Header{
-			"Content-Type":  {cmp.Or(mime.TypeByExtension(ext), "application/octet-stream")},
-			"Cache-Control": {"public, max-age=31536000, immutable"},
-			"Etag":          {`"` + digest + `"`},
-		})}
-	}
-	return all
-}
-
-func (a *answers) static(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("name")
-	for _, file := range assets {
-		if file.name == name {
-			file.content.ServeHTTP(w, r)
-			return
-		}
-	}
-	a.fail(w, r, &problem{Status: http.StatusNotFound})
-}
-
-// loadPages returns each page's template together with the layout.
-func loadPages() map[string]*template.Template {
-	layout := template.Must(template.New("layout.html").Funcs(template.FuncMap{
-		"asset":  func(name string) string { return "/static/" + assets[name].name },
+// loadPages returns each page's template together with the layout. The files are compiled in, so loading can't fail at
+// run time.
+func loadPages(static *assets.Set) map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(static.Funcs()).Funcs(template.FuncMap{
 		"day":    reservations.DateInWords,
 		"people": people,
 	}).ParseFS(files, "templates/layout.html"))
@@ -85,7 +38,7 @@ func loadPages() map[string]*template.Template {
 // template is a real 500.
 func (a *answers) page(w http.ResponseWriter, r *http.Request, name string, status int, data any) {
 	var body bytes.Buffer
-	if err := pages[name].Execute(&body, data); err != nil {
+	if err := a.pages[name].Execute(&body, data); err != nil {
 		a.note(r, &problem{Status: http.StatusInternalServerError, Err: fmt.Errorf("page %s: %w", name, err)})
 		http.Error(w, details[http.StatusInternalServerError], http.StatusInternalServerError)
 		return

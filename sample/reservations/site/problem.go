@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"html/template"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -62,9 +63,10 @@ var details = map[int]string{
 	http.StatusInternalServerError: "Something is broken on our side. We have been told.",
 }
 
-// answers writes pages, problems and static files, and logs the failures of the server.
+// answers writes pages and problems, and logs the failures of the server.
 type answers struct {
 	log   *slog.Logger
+	pages map[string]*template.Template
 	notes notes
 }
 

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
@@ -46,6 +47,9 @@ type Config struct {
 
 	// Logger gets failures, without anything personal. Defaults to slog.Default().
 	Logger *slog.Logger
+
+	// Assets are the site's static files; see [Assets]. Defaults to those of the program alone.
+	Assets *assets.Set
 
 	// Seats is the number of seats a day: the site offers no more at a time. Defaults to reservations.MaxQuantity,
 	// which is the most in any case.
@@ -132,6 +136,12 @@ func New(channels *channel.Channels, cfg Config) (*Site, error) {
 	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
 	cfg.MaxStreams = cmp.Or(cfg.MaxStreams, 1000)
 	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	if cfg.Assets == nil {
+		var err error
+		if cfg.Assets, err = Assets("", cfg.Logger); err != nil {
+			return nil, fmt.Errorf("site: %w", err)
+		}
+	}
 	makes, err := channel.NewSender[reservations.MakeReservation](channels)
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
@@ -144,15 +154,15 @@ func New(channels *channel.Channels, cfg Config) (*Site, error) {
 		makes: makes, cancels: cancels,
 		reader: reader{reservations.Months(channels), channels.Spools()}, statuses: reservations.Statuses(channels),
 		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
-		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger},
+		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger, pages: loadPages(cfg.Assets)},
 	}
 	if s.limiters, err = newLimiters(cfg, knownBy(s.requested)); err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	return &Site{s.handler(), &s.limiters}, nil
+	return &Site{s.handler(cfg.Assets.Handler(assets.HandlerConfig{Store: channels.Store(), Fail: s.failStatic})), &s.limiters}, nil
 }
 
-func (s *site) handler() http.Handler {
+func (s *site) handler(static http.Handler) http.Handler {
 	known := map[string]http.HandlerFunc{
 		"GET /{$}":                       s.serve(s.calendar),
 		"GET /reservations/new":          s.serve(s.form),
@@ -163,7 +173,7 @@ func (s *site) handler() http.Handler {
 		"POST /reservations/{id}/cancel": s.serve(s.cancel),
 		"GET /reservations/{id}/cancel":  s.afterCancel,
 		"GET /views/months/{month}":      s.monthView(),
-		"GET /static/{name}":             s.static,
+		"GET /static/":                   static.ServeHTTP,
 	}
 	mux, strict := http.NewServeMux(), http.NewServeMux() // strict tells 404 from 405; a mux with "/" can't
 	for pattern, h := range known {
@@ -171,7 +181,12 @@ func (s *site) handler() http.Handler {
 		strict.HandleFunc(pattern, h)
 	}
 	mux.HandleFunc("/", s.unknown(strict))
-	return securityHeaders(mux)
+	return securityHeaders(mux, s.cfg.Assets.Sources())
+}
+
+// failStatic answers for a static file that isn't there, or can't be read now.
+func (s *site) failStatic(w http.ResponseWriter, r *http.Request, status int) {
+	s.fail(w, r, &problem{Status: status})
 }
 
 // unknown answers addresses that match no route with a page of the site. The status (404 or 405) and the headers are
@@ -212,8 +227,6 @@ func (s *site) serve(h handler) http.HandlerFunc {
 
 // security are the headers of every answer, in the form that a server uses. Nothing changes them.
 var security = http.Header{
-	"Content-Security-Policy": {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-		"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options": {"nosniff"},
 	"X-Frame-Options":        {"DENY"},
 	// A receipt's address is the right to cancel, so no other site may learn it. The stricter no-referrer would turn
@@ -224,10 +237,14 @@ var security = http.Header{
 	"Permissions-Policy":           {"camera=(), geolocation=(), microphone=()"},
 }
 
-func securityHeaders(next http.Handler) http.Handler {
+// securityHeaders adds these headers, and what pages may load from where. sources are those of static files.
+func securityHeaders(next http.Handler, sources string) http.Handler {
+	policy := []string{"default-src 'none'; script-src " + sources + "; style-src " + sources + "; img-src " + sources +
+		"; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		maps.Copy(h, security)
+		h["Content-Security-Policy"] = policy
 		if r.TLS != nil {
 			h.Set("Strict-Transport-Security", "max-age=31536000")
 		}

@@ -1,0 +1,4 @@
+package assets
+
+// LookOften makes each URL start a look at the other origin, unless one is under way.
+func (s *Set) LookOften() { s.origin.pause = 0 }
