@@ -102,6 +102,9 @@ const (
 	patience = 3 * time.Second
 
 	firstWait, longestWait = 5 * time.Millisecond, 200 * time.Millisecond
+
+	// mostJumps is how often a call is repeated whose time a script has refused.
+	mostJumps = 5
 )
 
 // repeat is the function repeat, for a store that keeps something.
@@ -113,11 +116,15 @@ func (c *caller) repeat(ctx context.Context, harmless bool, call func() error) e
 }
 
 // repeat calls call until it succeeds, fails in earnest, or has been repeated for long. A harmless call is repeated
-// once after its connection was cut.
+// once after its connection was cut. A call that was on its way for long, whatever the patience, is judged some times.
 func repeat(ctx context.Context, harmless bool, call func() error) error {
-	wait, end, cut := firstWait, time.Now().Add(patience), false
+	wait, end, cut, jumps := firstWait, time.Now().Add(patience), false, 0
 	for {
 		err := call()
+		if client.HasCode(err, codeJump) && jumps < mostJumps && ctx.Err() == nil {
+			jumps++
+			continue
+		}
 		lost := !cut && harmless && ctx.Err() == nil && client.Cut(err) && !client.NotSent(err)
 		cut = cut || lost
 		if err == nil || !lost && !passing(err) || !time.Now().Before(end) {
@@ -134,7 +141,7 @@ func repeat(ctx context.Context, harmless bool, call func() error) error {
 
 // passing reports that an error changed nothing and may be over soon.
 func passing(err error) bool {
-	return client.NotSent(err) || client.HasCode(err, client.CodeLoading) || client.HasCode(err, client.CodeReadOnly) || client.HasCode(err, client.CodeBusy) || client.HasCode(err, codeJump)
+	return client.NotSent(err) || client.HasCode(err, client.CodeLoading) || client.HasCode(err, client.CodeReadOnly) || client.HasCode(err, client.CodeBusy)
 }
 
 // explain gives an error its kind, and says what to do.
