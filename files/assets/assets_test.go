@@ -263,6 +263,9 @@ func TestAnyFolder(t *testing.T) {
 			packed := get(t, h, url, "Accept-Encoding", "br, gzip")
 			got := body(t, packed)
 			if packed.Header.Get("Content-Encoding") == "gzip" {
+				if length := packed.Header.Get("Content-Length"); length != fmt.Sprint(len(got)) {
+					t.Errorf("%s by gzip: got the length %q, want %d", name, length, len(got))
+				}
 				z, err := gzip.NewReader(strings.NewReader(got))
 				if err != nil {
 					t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -75,10 +76,27 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if f.small != nil && accepts(r.Header.Values("Accept-Encoding")) && r.Header.Get("Range") == "" {
+		if r.Header.Get("If-None-Match") == "" { // net/http leaves the length of coded content to those who know it
+			w = sized{w, len(f.packed)}
+		}
 		f.small.ServeHTTP(w, r)
 		return
 	}
 	f.plain.ServeHTTP(w, r)
+}
+
+// sized adds the length of a body to an answer that is whole.
+type sized struct {
+	http.ResponseWriter
+	length int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w sized) WriteHeader(status int) {
+	if status == http.StatusOK {
+		w.Header().Set("Content-Length", strconv.Itoa(w.length))
+	}
+	w.ResponseWriter.WriteHeader(status)
 }
 
 // fail answers that there is no file. A cache that kept such an answer would have it still when the file is there.
