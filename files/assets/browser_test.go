@@ -32,8 +32,8 @@ func TestBrowserWithAnotherOrigin(t *testing.T) {
 	t.Cleanup(func() { _ = store.Close() })
 	texts := map[string]string{
 		"css/site.css": "body { color: rgb(1, 2, 3); background: url(../mark.svg) } /* " + strings.Repeat("x", 2000) + " */",
-		"site.js":  "document.documentElement.dataset.script = 'ran'",
-		"mark.svg": `<svg xmlns="http://www.w3.org/2000/svg" width="7" height="7"/>`,
+		"site.js":      "document.documentElement.dataset.script = 'ran'",
+		"mark.svg":     `<svg xmlns="http://www.w3.org/2000/svg" width="7" height="7"/>`,
 	}
 	base, err := newSet(t, texts, assets.Config{}).Push(t.Context(), store, "web")
 	if err != nil {

@@ -144,7 +144,7 @@ var rights = strings.Fields(`resetkeys ~{app}* resetchannels &{app}* -@all
 	+evalsha +eval +info +ping +hello +auth +select +client|setname +wait +role
 	+time +publish +subscribe +unsubscribe +pubsub|numsub +pubsub|channels
 	+del +exists +rename +persist +set +get +getrange +strlen
-	+hset +hsetnx +hincrby +hget +hmget +hexists +hlen +hscan +hkeys +hdel
+	+hset +hsetnx +hincrby +hget +hmget +hexists +hlen +hscan +hkeys +hgetall +hdel
 	+rpush +lpush +lset +lindex +llen +lpos +lrange +lpop +rpop
 	+zadd +zcard +zcount +zrange +zrangebylex +zrangebyscore +zscore +zrem
 	+sadd +scard +smembers +srem`)
@@ -170,7 +170,7 @@ func TestRights(t *testing.T) {
 	missing := []string{"-evalsha", "-eval", "-info", "-time", "-subscribe", "-pubsub|numsub"}
 	for _, x := range rights {
 		if name, ok := strings.CutPrefix(x, "+"); ok && strings.Contains(" publish del exists rename persist set get getrange strlen hset hsetnx hincrby hget hmget"+
-			" hexists hlen hscan hkeys hdel rpush lpush lset lindex llen lpos lrange lpop rpop zadd zcard zcount zrange zrangebylex zrangebyscore zscore zrem sadd scard smembers srem ", " "+name+" ") {
+			" hexists hlen hscan hkeys hgetall hdel rpush lpush lset lindex llen lpos lrange lpop rpop zadd zcard zcount zrange zrangebylex zrangebyscore zscore zrem sadd scard smembers srem ", " "+name+" ") {
 			missing = append(missing, "-"+name)
 		}
 	}

@@ -62,8 +62,8 @@ func ofRedisRepeats() []mutant {
 		{
 			name: "a repeated call on Redis is done again",
 			file: script,
-			old:  "  if n == call then return",
-			new:  "  if false then return",
+			old:  "  if n == call then\n",
+			new:  "  if false then\n",
 			by:   "storage/redis",
 			test: "TestLawACutCallIsDoneOnce",
 		},

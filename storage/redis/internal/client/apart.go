@@ -92,10 +92,13 @@ func (a *apart) open() {
 		defer a.mu.Unlock()
 		a.opens = nil
 		switch {
+		case a.closed:
+			o.err = ErrClosed
+			if err == nil {
+				go c.Close()
+			}
 		case err != nil:
 			o.err = translate(ctx, err)
-		case a.closed:
-			c.Close()
 		default:
 			a.pool = &pool{c: c}
 		}
@@ -115,7 +118,7 @@ func (a *apart) give(p *pool, cut bool) {
 		}
 	}
 	if p.old && p.users == 0 {
-		p.c.Close()
+		go p.c.Close() // it may wait for the server, and others for the lock
 	}
 }
 
@@ -128,7 +131,7 @@ func (a *apart) close() {
 		a.opens.cancel()
 	}
 	if a.pool != nil {
-		a.pool.c.Close()
+		go a.pool.c.Close()
 		a.pool.old, a.pool.users = true, a.pool.users+1 // it is closed, so nobody closes it again
 		a.pool = nil
 	}

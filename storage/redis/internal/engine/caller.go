@@ -31,7 +31,7 @@ func (c *caller) read(ctx context.Context, command ...string) (client.Reply, err
 		var mark client.Reply
 		mark, r, err = c.conn.Look(ctx, c.prefix, "mark", command...)
 		if err == nil && mark.Text() != c.mark {
-			err = &client.Refused{Code: "GONE", Text: "GONE the store was wiped or replaced"}
+			err = &client.Refused{Code: codeGone, Text: "GONE the store was wiped or replaced"}
 		}
 		return err
 	})
@@ -40,16 +40,16 @@ func (c *caller) read(ctx context.Context, command ...string) (client.Reply, err
 
 // eval runs a script. harmless says that a repeat does nothing that the first call has done.
 func (c *caller) eval(ctx context.Context, s *client.Script, args []string, replicas int, harmless bool) (list client.List, err error) {
-	jump := "" // a jump of the server's clock that this process has proved
+	var jump proof
 	err = c.repeat(ctx, harmless, func() error {
 		var asked time.Time
 		r, err := c.conn.Eval(ctx, s, c.prefix, func() []string {
 			asked = time.Now()
 			least, most, virtual := c.clock.args()
-			return append([]string{c.mark, least, most + jump, c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
+			return append([]string{c.mark, least, most + jump.text(), c.process + strconv.FormatInt(c.known.Load(), 10), virtual}, args...)
 		}, replicas)
 		if client.HasCode(err, codeJump) {
-			jump = c.judge(err, asked)
+			c.judge(&jump, err, asked)
 		}
 		if err != nil {
 			return err
@@ -61,23 +61,39 @@ func (c *caller) eval(ctx context.Context, s *client.Script, args []string, repl
 	return list, c.explain(ctx, err)
 }
 
-// codeJump is the refusal of a script because the time seems to have jumped.
-const codeJump = "JUMP"
+// The refusals of the scripts themselves.
+const (
+	codeJump = "JUMP" // the time seems to have jumped
+	codeGone = "GONE" // the store was wiped or replaced
+)
 
-// judge returns what the next call says of a jump.
-func (c *caller) judge(err error, asked time.Time) string {
-	var r *client.Refused
+// A proof is of a jump of the server's clock while the store's time was so far ahead of the clock.
+type proof struct{ ahead, less int64 }
+
+// text is what the next call says of a jump.
+func (p proof) text() string {
+	if p.less == 0 {
+		return ""
+	}
+	return fmt.Sprintf("@%d@%d", p.ahead, p.less)
+}
+
+// judge adds to a proof what a refusal proves. The refused time is without what the proof has taken away before.
+func (c *caller) judge(p *proof, err error, asked time.Time) {
+	var (
+		r         *client.Refused
+		at, ahead int64
+	)
 	if !errors.As(err, &r) {
-		return ""
+		return
 	}
-	var at, ahead int64
 	if _, err := fmt.Sscanf(r.Text, codeJump+" %d %d", &at, &ahead); err != nil {
-		return ""
+		return
 	}
-	if less := c.clock.jumped(at, asked); less > 0 {
-		return fmt.Sprintf("@%d@%d", ahead, less)
+	if p.ahead != ahead {
+		*p = proof{ahead: ahead}
 	}
-	return ""
+	p.less += c.clock.jumped(at, asked)
 }
 
 // learn takes from a reply what it says about the store.
@@ -125,6 +141,10 @@ func repeat(ctx context.Context, harmless bool, call func() error) error {
 			jumps++
 			continue
 		}
+		var refused *client.Refused
+		if cut && errors.As(err, &refused) && refused.Code != codeGone && !passing(err) {
+			return fmt.Errorf("redis: the connection was cut, and the repeated call was refused, so the outcome is unknown: %s", refused.Text)
+		}
 		lost := !cut && harmless && ctx.Err() == nil && client.Cut(err) && !client.NotSent(err)
 		cut = cut || lost
 		if err == nil || !lost && !passing(err) || !time.Now().Before(end) {
@@ -154,7 +174,7 @@ func (c *caller) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", driver.ErrUnavailable, err)
 	}
 	why := map[string]string{
-		"GONE":                 "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
+		codeGone:               "the store was wiped, or replaced by another one, since this program opened it; restart the program once that is as it should be",
 		codeJump:               "the server's clock jumps again and again; look how the machine gets its time",
 		client.CodeMemory:      "the server's memory is full, so it takes no writes until messages are handled or maxmemory is raised",
 		client.CodeWrongType:   "a key below prefix " + driver.Quote(c.cfg.Prefix) + " holds something of another program",

@@ -19,7 +19,7 @@ local function text(n) return string.format('%.0f', n) end
 local ahead, seen, most = tonumber(own[3]), tonumber(own[2]), tonumber(ARGV[3])
 local now = clock + ahead
 if ahead < 0 and now > seen then -- what was taken away comes back slowly, by a thousandth of the time that passes
-  now = now + math.min(-ahead, (now - seen) / 1000)
+  now = now + math.min(-ahead, math.floor(now / 1000) - math.floor(seen / 1000))
 end
 local told = now
 do -- time neither goes back nor jumps
@@ -41,7 +41,7 @@ end
 -- from an older file. A process whose connection was away for long may count as dead: its number is kept elsewhere.
 local count, number, lost = tonumber(own[4]), 0, 0
 if not count then
-  local kept = known > 0 and redis.call('HGET', P .. ':X', process)
+  local kept = redis.call('HGET', P .. ':X', process)
   count = kept and tonumber(string.match(kept, '^%d+')) or 0
 end
 

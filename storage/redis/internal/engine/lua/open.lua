@@ -10,7 +10,7 @@ local try, refused = P .. ':try', {}
 local tries = ARGV[3] ~= 'yes' and {} or {
   {'DEL', try}, {'EXISTS', try}, {'PUBLISH', P .. ':l:', ''}, {'PUBSUB', 'NUMSUB', P .. ':p:'}, {'SMEMBERS', try},
   {'HSET', try, 'a', '1', 'b', '1'}, {'HSETNX', try, 'a', '1'}, {'HINCRBY', try, 'a', '1'}, {'HGET', try, 'a'},
-  {'HMGET', try, 'a'}, {'HEXISTS', try, 'a'}, {'HLEN', try}, {'HSCAN', try, '0'}, {'HKEYS', try}, {'HDEL', try, 'b'}, {'DEL', try},
+  {'HMGET', try, 'a'}, {'HEXISTS', try, 'a'}, {'HLEN', try}, {'HSCAN', try, '0'}, {'HKEYS', try}, {'HGETALL', try}, {'HDEL', try, 'b'}, {'DEL', try},
   {'RPUSH', try, 'a', 'b'}, {'LPUSH', try, 'c'}, {'LSET', try, '0', 'd'}, {'LINDEX', try, '0'}, {'LLEN', try},
   {'LPOS', try, 'a'}, {'LRANGE', try, '0', '0'}, {'LPOP', try, '1'}, {'RPOP', try}, {'DEL', try},
   {'ZADD', try, '0', 'a', '0', 'b'}, {'ZCARD', try}, {'ZCOUNT', try, '0', '0'}, {'ZRANGE', try, '0', '0'},

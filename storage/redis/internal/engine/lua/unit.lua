@@ -16,11 +16,14 @@
 -- does nothing twice. A call with a smaller number is one that was repeated, and whose first form arrives late.
 local field, call = 'c' .. ARGV[6] .. ':' .. process, tonumber(ARGV[7])
 local last = redis.call('HGET', P, field)
-if not last and known > 0 then last = redis.call('HGET', P .. ':X', field) end
+if not last then last = redis.call('HGET', P .. ':X', field) end
 if last then
   local space = string.find(last, ' ')
   local n = tonumber(string.sub(last, 1, space))
-  if n == call then return {now, count, lost, cmsgpack.unpack(string.sub(last, space + 1))} end
+  if n == call then
+    redis.call('HSET', P, field, last) -- WAIT of newer servers waits for what its own connection has written
+    return {now, count, lost, cmsgpack.unpack(string.sub(last, space + 1))}
+  end
   if n > call then return redis.error_reply('LATE a later call was done') end
 end
 
@@ -318,5 +321,5 @@ for name, q in pairs(lines) do
   if q.next then redis.call('PUBLISH', P .. ':l:' .. name, text(q.next - now)) end
 end
 changed(done)
-if done > 0 or #unused > 0 then redis.call('HSET', P, field, text(call) .. ' ' .. cmsgpack.pack(failures)) end
+redis.call('HSET', P, field, text(call) .. ' ' .. cmsgpack.pack(failures))
 return {now, number, lost, failures}
