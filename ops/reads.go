@@ -64,16 +64,34 @@ type kept struct {
 	counts, shown time.Duration // from told.At on
 }
 
+// known is what was looked at lately, or nil.
+func (x *reads) known() *act.Desk {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if time.Since(x.looked) > lookFor {
+		return nil
+	}
+	return x.now
+}
+
+// fresh is what was read just now, after so many acts, or nil.
+func (x *reads) fresh(key string, acts int) *kept {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if k := x.kept[key]; k != nil && x.acts == acts && time.Since(k.told.At) < k.counts {
+		return k
+	}
+	return nil
+}
+
 // current returns a desk that knows what the programs have published lately. It is the caller's own.
 func (x *reads) current(ctx context.Context) (*act.Desk, error) {
-	x.mu.Lock()
-	now := x.now
-	if time.Since(x.looked) > lookFor {
-		now = nil
-	}
-	x.mu.Unlock()
+	now := x.known()
 	if now == nil {
 		looking := x.flights.DoChan("desk", func() (any, error) {
+			if now := x.known(); now != nil { // another viewer's flight has just ended
+				return now, nil
+			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin) // other viewers wait for it, too
 			defer cancel()
 			d := *x.desk
@@ -118,6 +136,9 @@ func (x *reads) read(ctx context.Context, key string, r *act.Request) (*told, er
 	again := k != nil && k.err == nil && k.took >= slowRead && old < k.shown
 	// A viewer who comes after an act doesn't wait for a read that was begun before the act.
 	reading := x.flights.DoChan(fmt.Sprint(acts, " ", key), func() (any, error) {
+		if k := x.fresh(key, acts); k != nil { // another viewer's flight has just ended
+			return k.told, k.err
+		}
 		if again {
 			<-time.After(pageFirst)
 		}
