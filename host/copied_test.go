@@ -12,20 +12,30 @@ import (
 	"github.com/millrace-go/millrace/internal/boottest"
 )
 
+// ownPath begins the import paths of this module.
+const ownPath = "github.com/millrace-go/millrace/"
+
+// copySample copies the sample and its programs into a module elsewhere.
+func copySample(t *testing.T) *boottest.Module {
+	t.Helper()
+	const to = "example.test/bistro/"
+	m := boottest.NewModule(t, "example.test/bistro")
+	rename := strings.NewReplacer(ownPath+"sample/reservations", to+"reservations", ownPath+"cmd", to+"cmd")
+	m.Copy(t, "sample/reservations", "reservations", true, rename)
+	m.Copy(t, "cmd/web", "cmd/web", false, rename)
+	m.Copy(t, "cmd/worker", "cmd/worker", false, rename)
+	return m
+}
+
 // The sample and its programs can be copied into a module elsewhere. With other import paths they build there, and the
 // copies take a booking.
 func TestCopiedSample(t *testing.T) {
 	t.Parallel()
-	const from, to = "github.com/millrace-go/millrace/", "example.test/bistro/"
-	m := boottest.NewModule(t, "example.test/bistro")
-	rename := strings.NewReplacer(from+"sample/reservations", to+"reservations", from+"cmd", to+"cmd")
-	m.Copy(t, "sample/reservations", "reservations", true, rename)
-	m.Copy(t, "cmd/web", "cmd/web", false, rename)
-	m.Copy(t, "cmd/worker", "cmd/worker", false, rename)
+	m := copySample(t)
 	bin := t.TempDir()
 	m.Go(t, "vet", "./...")
 	m.Go(t, "build", "-o", bin, "./cmd/...")
-	if deps := m.Go(t, "list", "-deps", "./cmd/..."); strings.Contains(deps, from+"sample") {
+	if deps := m.Go(t, "list", "-deps", "./cmd/..."); strings.Contains(deps, ownPath+"sample") {
 		t.Errorf("the copy still imports the sample:\n%s", deps)
 	}
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/millrace-go/millrace/internal/boottest"
@@ -15,11 +14,7 @@ import (
 // from any of the two, no request for a file fails, whichever of them it reaches.
 func TestTwoVersionsOfTheSampleSideBySide(t *testing.T) {
 	t.Parallel()
-	const from, to = "github.com/millrace-go/millrace/", "example.test/bistro/"
-	m := boottest.NewModule(t, "example.test/bistro")
-	rename := strings.NewReplacer(from+"sample/reservations", to+"reservations", from+"cmd", to+"cmd")
-	m.Copy(t, "sample/reservations", "reservations", true, rename)
-	m.Copy(t, "cmd/web", "cmd/web", false, rename)
+	m := copySample(t)
 	bin := t.TempDir()
 	var urls []string
 	for _, version := range []string{"old", "new"} {

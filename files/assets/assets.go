@@ -26,7 +26,8 @@ type Config struct {
 	Path string
 
 	// Base is the URL of another origin that has the files, such as https://ACCOUNT.blob.core.windows.net/web/ or that
-	// of a network that delivers content. It ends with a slash. Pages name it once it has all files. Defaults to none.
+	// of a network that delivers content. The URL ends with a slash. Pages name that origin once all files are there.
+	// Defaults to none.
 	Base string
 
 	// Logger gets a warning when Base lacks files, and a word when it has them again. Defaults to slog.Default().

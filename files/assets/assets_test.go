@@ -22,7 +22,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
 
 	"github.com/millrace-go/millrace/files/assets"
 	"github.com/millrace-go/millrace/storage"
@@ -85,18 +84,6 @@ func urlOf(t testing.TB, s *assets.Set, name string) string {
 		t.Fatal(err)
 	}
 	return u
-}
-
-func until(t *testing.T, so func() bool) {
-	t.Helper()
-	late := time.After(time.Minute)
-	for !so() {
-		select {
-		case <-late:
-			t.Fatal("waited for a minute")
-		case <-time.After(time.Millisecond):
-		}
-	}
 }
 
 // digest is what a name says of a text.

@@ -78,7 +78,7 @@ func TestBrowserWithAnotherOrigin(t *testing.T) {
 	b := browsertest.New(t)
 	shows := func(from string) {
 		t.Helper()
-		until(t, func() bool {
+		assets.Until(t, func() bool {
 			u, err := set.URL("css/site.css")
 			return err == nil && strings.HasPrefix(u, from)
 		})

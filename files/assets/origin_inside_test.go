@@ -72,21 +72,10 @@ func (j *journal) String() string {
 // eventually asks for a page's URL until it is as wanted. Each URL starts a look at the other origin.
 func eventually(t *testing.T, s *Set, before string) {
 	t.Helper()
-	late := time.After(time.Minute)
-	for {
+	until(t, func() bool {
 		got, err := s.URL("a.js")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(got, before) {
-			return
-		}
-		select {
-		case <-late:
-			t.Fatalf("pages name %s, want %s…", got, before)
-		case <-time.After(time.Millisecond):
-		}
-	}
+		return err == nil && strings.HasPrefix(got, before)
+	})
 }
 
 // Law A2: a page names another origin only while that has all files of this version, and lets pages use them.

@@ -51,9 +51,12 @@ func (s *Set) Run(ctx context.Context, store *storage.Store) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err == nil || errors.Is(err, storage.ErrInvalid) {
+		if errors.Is(err, storage.ErrInvalid) {
+			return err // the program is wrong
+		}
+		if err == nil {
 			<-ctx.Done()
-			return err
+			return nil
 		}
 		if !warned {
 			s.cfg.Logger.Warn("the static files of this version aren't published yet, so other versions lack them", "error", err)

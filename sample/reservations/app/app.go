@@ -196,8 +196,7 @@ func (p *program) publish(ctx context.Context, a *host.App) (err error) {
 	}
 	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := p.static.Publish(soon, a.Store); err != nil {
-		a.Log.Warn("the static files aren't published yet", "error", err)
+	if p.static.Publish(soon, a.Store) != nil { // Run logs why
 		a.Go("assets", func(ctx context.Context) error { return p.static.Run(ctx, a.Store) })
 	}
 	return nil

@@ -158,7 +158,7 @@ func (e *Engine) Refuse(why error) { e.units.refuse(why) }
 // Closed is the error of calls after Close, or nil.
 func (e *Engine) Closed() error { return e.units.ended() }
 
-// Close waits for the units under way. Later ones fail, and so do other calls.
+// Close waits for the units under way. Later units fail, and other calls fail at once.
 func (e *Engine) Close() {
 	if e.units.end() {
 		e.caller.conn.Close()

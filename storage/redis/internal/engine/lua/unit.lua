@@ -105,8 +105,8 @@ function read1.W(unit, step, at)
 end
 function read1.B(unit, step, at)
   local big = P .. ':big:' .. ARGV[at + 3]
-  local d = document(ARGV[at], ARGV[at + 1])
   if redis.call('GETRANGE', big, 0, 15) ~= ARGV[at + 2] then return fail(unit, step, 'L') or true end
+  local d = document(ARGV[at], ARGV[at + 1])
   local letter = judge(d.etag, ARGV[at + 4])
   if letter then
     unused[#unused + 1] = big
