@@ -109,7 +109,7 @@ func (b pageBench) startWeb(ctx context.Context, program string, seats int) (*we
 	return w, nil
 }
 
-var stylesheet = regexp.MustCompile(`/static/site\.[0-9a-f]+\.css`)
+var stylesheet = regexp.MustCompile(`href="(/[^"]+\.css)"`)
 
 // pages compares pages that are served from memory.
 func (b pageBench) pages(ctx context.Context, program string, t *table) error {
@@ -126,7 +126,11 @@ func (b pageBench) pages(ctx context.Context, program string, t *table) error {
 	if err != nil {
 		return err
 	}
-	style, err := get(ctx, w.url, stylesheet.FindString(string(front.Body)))
+	href := stylesheet.FindSubmatch(front.Body)
+	if href == nil {
+		return errors.New("the first page names no style sheet")
+	}
+	style, err := get(ctx, w.url, string(href[1]))
 	if err != nil {
 		return err
 	}
@@ -241,6 +245,7 @@ func get(ctx context.Context, url, path string) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
+	request.Header.Set("Accept-Encoding", "identity") // as the load asks
 	resp, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return file{}, err
