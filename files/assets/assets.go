@@ -16,7 +16,8 @@ import (
 
 // A Config says where a program's static files are, and where browsers find them.
 type Config struct {
-	// Dir is the folder with the files; all files in it and below it are served. Defaults to the root of the file system.
+	// Dir is the folder with the files. All files in it and below it are served, except hidden ones: those whose name, or
+	// whose folder's name, begins with a dot. Defaults to the root of the file system.
 	Dir string
 
 	// Also are files that the program makes, by their names. A file of the folder with the same name isn't served.
@@ -104,8 +105,16 @@ func read(files fs.FS, cfg Config) (map[string][]byte, error) {
 			return nil, err
 		}
 		err = fs.WalkDir(sub, ".", func(name string, e fs.DirEntry, err error) error {
-			if err != nil || e.IsDir() {
+			switch {
+			case err != nil:
 				return err
+			case name != "." && strings.HasPrefix(e.Name(), "."): // .env and .git aren't for browsers
+				if e.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			case e.IsDir():
+				return nil
 			}
 			info, err := e.Info()
 			if err == nil {

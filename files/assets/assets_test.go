@@ -338,6 +338,20 @@ func TestStyleSheetsReferToNamesWithDigests(t *testing.T) {
 	}
 }
 
+// Hidden files, such as secrets and those of editors and version control, are for no browser.
+func TestHiddenFilesAreNotServed(t *testing.T) {
+	t.Parallel()
+	s := newSet(t, map[string]string{"a.js": "x", ".env": "S3cret", ".git/config": "S3cret", "img/.logo.svg.swp": "S3cret"}, assets.Config{Path: "/static/"})
+	if got := s.Names(); len(got) != 1 || got[0] != s.Name("a.js") {
+		t.Errorf("got %v, want a.js alone", got)
+	}
+	for _, name := range []string{".env", ".git/config", "img/.logo.svg.swp"} {
+		if resp := get(t, s.Handler(assets.HandlerConfig{}), "/static/"+name); resp.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: got %s", name, resp.Status)
+		}
+	}
+}
+
 // A folder that can't be served rightly is refused when the program starts, by an error that says what to do.
 func TestBadFoldersAndSettings(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ func (in *pushInput) Check() error {
 func assetActs() []*act.Act {
 	return []*act.Act{act.New(act.Act{Noun: "assets", Verb: "push", Role: act.Operator, Why: act.May, Disk: true,
 		About: "put static files where browsers read them without the program",
-		More: "FOLDER is the folder that the program embeds. Each file gets the name by which the program's pages know it. A file that is there already " +
+		More: "FOLDER is the folder that the program embeds; hidden files in it stay out. Each file gets the name by which the program's pages know it. A file that is there already " +
 			"stays as it is, so a repeat is harmless, and files of older versions stay. The line that it prints is the URL for the program's setting: " +
 			"the sample's --assets, Base in assets.Config. Pages use it once all files of their version are there. Only Azure Storage serves files " +
 			"to browsers.",
