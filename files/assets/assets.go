@@ -116,13 +116,14 @@ func read(files fs.FS, cfg Config) (map[string][]byte, error) {
 			case e.IsDir():
 				return nil
 			}
-			info, err := e.Info()
-			if err == nil {
-				err = check(name, info.Size(), len(bodies))
+			info, err := fs.Stat(sub, name) // a link to a file is as good as the file
+			if err != nil || !info.Mode().IsRegular() {
+				return bad("%s is no file, nor a link to one", storage.Quote(name))
 			}
-			if err == nil {
-				bodies[name], err = fs.ReadFile(sub, name)
+			if err := check(name, info.Size(), len(bodies)); err != nil {
+				return err
 			}
+			bodies[name], err = fs.ReadFile(sub, name)
 			return err
 		})
 		if err != nil {

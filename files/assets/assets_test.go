@@ -16,6 +16,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -348,6 +349,30 @@ func TestHiddenFilesAreNotServed(t *testing.T) {
 	for _, name := range []string{".env", ".git/config", "img/.logo.svg.swp"} {
 		if resp := get(t, s.Handler(assets.HandlerConfig{}), "/static/"+name); resp.StatusCode != http.StatusNotFound {
 			t.Errorf("%s: got %s", name, resp.Status)
+		}
+	}
+}
+
+// A link to a file is served as the file, within the limit of a file. Other links are refused by their names.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, size := range map[string]int64{"small.js": 3, "big.js": 16<<20 + 1} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(filepath.Join(dir, name), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for target, want := range map[string]string{"small.js": "", "big.js": "more than 16 MiB", ".": `"link.js" is no file`, "nothing.js": `"link.js" is no file`} {
+		folder := t.TempDir()
+		if err := os.Symlink(filepath.Join(dir, target), filepath.Join(folder, "link.js")); err != nil {
+			t.Skip(err) // the machine has no links
+		}
+		_, err := assets.New(os.DirFS(folder), assets.Config{})
+		if want == "" && err != nil || want != "" && (!errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("a link to %s: got %v, want %q", target, err, want)
 		}
 	}
 }
