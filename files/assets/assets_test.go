@@ -323,7 +323,7 @@ func TestRangesAndCodings(t *testing.T) {
 func TestStyleSheetsReferToNamesWithDigests(t *testing.T) {
 	t.Parallel()
 	texts := map[string]string{
-		"css/site.css": `@import "base.css"; @import url('../x.css') screen; a{background:url(../img/a.svg#b)} b{background:url( "../img/a.svg?v=1" )}` +
+		"css/site.css": `@import"base.css";@import "base.css"; @import url('../x.css') screen; a{background:url(../img/a.svg#b)} b{background:url( "../img/a.svg?v=1" )}` +
 			` c{background:url(data:image/png;base64,AAAA)} d{content:"url(none.svg)"} /* url(gone.svg) */ e{background:url(https://example.com/x.png)} f{src:url(/static/img/a.svg)} g{x:url(#local)} h{x:url(/elsewhere/y.png)}`,
 		"css/base.css": "a{}", "x.css": "b{background:url(img/a.svg)}", "img/a.svg": "<svg/>",
 	}
@@ -332,7 +332,7 @@ func TestStyleSheetsReferToNamesWithDigests(t *testing.T) {
 	svg := "a." + digest("<svg/>") + ".svg"
 	base := path.Base(urlOf(t, s, "css/base.css"))
 	x := path.Base(urlOf(t, s, "x.css"))
-	want := `@import "` + base + `"; @import url('../` + x + `') screen; a{background:url(../img/` + svg + `#b)} b{background:url( "../img/` + svg + `?v=1" )}` +
+	want := `@import"` + base + `";@import "` + base + `"; @import url('../` + x + `') screen; a{background:url(../img/` + svg + `#b)} b{background:url( "../img/` + svg + `?v=1" )}` +
 		` c{background:url(data:image/png;base64,AAAA)} d{content:"url(none.svg)"} /* url(gone.svg) */ e{background:url(https://example.com/x.png)} f{src:url(../img/` + svg + `)} g{x:url(#local)} h{x:url(/elsewhere/y.png)}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -11,7 +11,7 @@ import (
 
 // references are what a style sheet refers to, and comments, in which nothing is a reference. A string that is no
 // reference is among them, so that a text such as "url(x)" in content stays.
-var references = regexp.MustCompile(`(?is)/\*.*?\*/|url\(\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'()\s]+))\s*\)|@import\s+(?:"([^"\n]*)"|'([^'\n]*)')|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`)
+var references = regexp.MustCompile(`(?is)/\*.*?\*/|url\(\s*(?:"([^"\n]*)"|'([^'\n]*)'|([^"'()\s]+))\s*\)|@import\s*(?:"([^"\n]*)"|'([^'\n]*)')|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'`)
 
 // rewrite returns a style sheet whose references have names with digests.
 func (s *Set) rewrite(name string, bodies map[string][]byte, within []string) ([]byte, error) {
