@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -23,7 +24,8 @@ type Config struct {
 	// Also are files that the program makes, by their names. A file of the folder with the same name isn't served.
 	Also map[string][]byte
 
-	// Path is the path at which the program serves the files. It begins and ends with a slash. Defaults to "/assets/".
+	// Path is the path at which the program serves the files. It begins and ends with a slash, and is the same in a URL.
+	// Defaults to "/assets/".
 	Path string
 
 	// Base is the URL of another origin that has the files, such as https://ACCOUNT.blob.core.windows.net/web/ or that
@@ -83,8 +85,8 @@ func (c Config) complete() (Config, error) {
 	if !fs.ValidPath(c.Dir) {
 		return c, bad("Dir %s: want a folder of the file system, such as static, without a slash at its ends", storage.Quote(c.Dir))
 	}
-	if !strings.HasPrefix(c.Path, "/") || !strings.HasSuffix(c.Path, "/") || strings.ContainsAny(c.Path, "?#{} ") {
-		return c, bad("Path %s: want a path with a slash at both ends, such as /assets/", storage.Quote(c.Path))
+	if !strings.HasPrefix(c.Path, "/") || strings.TrimSuffix(path.Clean(c.Path), "/")+"/" != c.Path || (&url.URL{Path: c.Path}).EscapedPath() != c.Path {
+		return c, bad("Path %s: want a path with a slash at both ends, such as /assets/, and nothing in it that a URL has to encode", storage.Quote(c.Path))
 	}
 	if c.Base == "" {
 		return c, nil

@@ -413,6 +413,14 @@ func TestBadFoldersAndSettings(t *testing.T) {
 	if _, err := assets.New(nil, assets.Config{}); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("without files: got %v", err)
 	}
+	for _, path := range []string{"/", "/static/", "/a/b-c_d.e~1/"} {
+		newSet(t, good, assets.Config{Path: path})
+	}
+	for _, path := range []string{"//cdn.example/", "/a//b/", "/../", "/a/./", "/a%20b/", `/a"b/`, `/\cdn.example/`, "/ä/", "/{x}/", "/a"} {
+		if _, err := assets.New(folder(good), assets.Config{Path: path}); !errors.Is(err, storage.ErrInvalid) {
+			t.Errorf("Path %s: got %v", path, err)
+		}
+	}
 }
 
 // A store that is away fails the requests for other versions' files alone, for a while.
