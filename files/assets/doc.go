@@ -39,7 +39,8 @@
 //   - A3: files of older versions stay.
 //   - A4: an answer that says that there is no such file is kept by nobody. The plain name of a file leads to its name
 //     of today.
-//   - A5: what comes from another origin has its digest in the page. So whoever can write there can't run a script.
+//   - A5: scripts and style sheets of another origin have their digests in the page, and modules come from the program.
+//     So whoever can write there can't run a script.
 //   - A6: the program needs no right to write at another origin unless the program itself publishes there.
 //
 // # Files

@@ -106,7 +106,7 @@ func TestLawAPageNamesOnlyWhatIsThere(t *testing.T) {
 	}
 	there.missing.Delete(last)
 	eventually(t, s, base)
-	if html, err := s.element("a.js", `<script src="`, `></script>`); err != nil || !strings.Contains(string(html), ` crossorigin="anonymous"`) || !strings.Contains(string(html), `src="`+template.HTMLEscapeString(base)) {
+	if html, err := s.element("a.js", s.place, `<script src="`, `></script>`); err != nil || !strings.Contains(string(html), ` crossorigin="anonymous"`) || !strings.Contains(string(html), `src="`+template.HTMLEscapeString(base)) {
 		t.Errorf("got %s, %v", html, err)
 	}
 	for name, fault := range map[string]*atomic.Bool{"connections are cut": &there.closed, "no other site may read": &there.hidden, "the type is wrong": &there.wrong} {
@@ -120,6 +120,31 @@ func TestLawAPageNamesOnlyWhatIsThere(t *testing.T) {
 	eventually(t, s, "/static/")
 	if want := fmt.Sprintf("'self' %s", there.URL); s.Sources() != want {
 		t.Errorf("got sources %q, want %q", s.Sources(), want)
+	}
+}
+
+// Law A5: a module imports others by plain names, for which a page has no digest. So a module never comes from another
+// origin, where whoever can write could answer for such a name.
+func TestLawModulesComeFromTheProgram(t *testing.T) {
+	t.Parallel()
+	var s *Set
+	there := newElsewhere(t, func() *Set { return s })
+	files := fstest.MapFS{"a.js": {Data: []byte("a()")}, "app.js": {Data: []byte(`import "./lib.js"`)}, "lib.js": {Data: []byte("l()")}}
+	set, err := New(files, Config{Path: "/static/", Base: there.URL + "/web/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = set
+	s.origin.pause = 0
+	eventually(t, s, there.URL)
+	var page bytes.Buffer
+	if err := template.Must(template.New("").Funcs(s.Funcs()).Parse(`{{module "app.js"}}{{script "a.js"}}`)).Execute(&page, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<script type="module" src="/static/app.`, `<script defer src="` + there.URL} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("got %s\nwant in it %s", page.String(), want)
+		}
 	}
 }
 

@@ -13,14 +13,21 @@ import (
 //	{{stylesheet "site.css"}}    a link element
 //	{{script "site.js"}}         a script element, which runs once the page is read (defer)
 //	{{module "app.js"}}          the same for a script of type module
+//
+// A module always comes from the program. What the module imports has a plain name and no digest in the page, and another
+// origin would have to be trusted for that.
 func (s *Set) Funcs() template.FuncMap {
 	return template.FuncMap{
-		"asset":      s.URL,
-		"integrity":  s.integrity,
-		"stylesheet": func(name string) (template.HTML, error) { return s.element(name, `<link rel="stylesheet" href="`, `>`) },
-		"script":     func(name string) (template.HTML, error) { return s.element(name, `<script defer src="`, `></script>`) },
+		"asset":     s.URL,
+		"integrity": s.integrity,
+		"stylesheet": func(name string) (template.HTML, error) {
+			return s.element(name, s.place, `<link rel="stylesheet" href="`, `>`)
+		},
+		"script": func(name string) (template.HTML, error) {
+			return s.element(name, s.place, `<script defer src="`, `></script>`)
+		},
 		"module": func(name string) (template.HTML, error) {
-			return s.element(name, `<script type="module" src="`, `></script>`)
+			return s.element(name, (*file).own, `<script type="module" src="`, `></script>`)
 		},
 	}
 }
@@ -33,14 +40,17 @@ func (s *Set) integrity(name string) (string, error) {
 	return f.integrity, nil
 }
 
-// element returns an element of a page. The digest is in it also where the program serves the file, so that a cache in
+// own is where the program itself serves the file.
+func (f *file) own() string { return f.local }
+
+// element returns an element of a page that names a file at a place. The digest is in it also where the program serves the file, so that a cache in
 // between can't change the file.
-func (s *Set) element(name, before, after string) (template.HTML, error) {
+func (s *Set) element(name string, placeOf func(*file) string, before, after string) (template.HTML, error) {
 	f, err := s.find(name)
 	if err != nil {
 		return "", err
 	}
-	place := s.place(f)
+	place := placeOf(f)
 	var b strings.Builder
 	b.WriteString(before)
 	b.WriteString(template.HTMLEscapeString(place))
