@@ -108,4 +108,7 @@ func TestPushWithoutAnEngineThatServes(t *testing.T) {
 	if _, err := s.Push(t.Context(), nil, "web"); !errors.Is(err, storage.ErrInvalid) {
 		t.Errorf("without a store: got %v", err)
 	}
+	if _, err := s.Push(t.Context(), openStore(t), "assets"); !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), "programs publish") {
+		t.Errorf("where programs publish: got %v", err)
+	}
 }

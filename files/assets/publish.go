@@ -115,10 +115,14 @@ func (s *shelf) get(ctx context.Context, name, plain string) (*file, error) {
 
 // Push puts the files into a container from which browsers read them without the program, and returns the URL for
 // Config.Base there. Where browsers take gzip, as all do, a text is there by gzip alone, because such an engine doesn't
-// negotiate. A store that serves no files to browsers returns [storage.ErrUnsupported].
-func (s *Set) Push(ctx context.Context, store *storage.Store, container string) (base string, err error) {
+// negotiate. The container has to be for such files alone: what else the store keeps there couldn't be listed any more.
+// A store that serves no files to browsers returns [storage.ErrUnsupported].
+func (s *Set) Push(ctx context.Context, store *storage.Store, public string) (base string, err error) {
 	if store == nil {
 		return "", fmt.Errorf("assets: push: %w", bad("no store"))
+	}
+	if public == container {
+		return "", fmt.Errorf("assets: push: %w", bad("the container %s is where programs publish; choose one that has nothing but public files, such as web", container))
 	}
 	for _, name := range s.Names() {
 		f := s.served[name]
@@ -127,7 +131,7 @@ func (s *Set) Push(ctx context.Context, store *storage.Store, container string) 
 			body = f.packed
 			header.Set("Content-Encoding", "gzip")
 		}
-		url, err := store.PutPublic(ctx, container, name, body, header)
+		url, err := store.PutPublic(ctx, public, name, body, header)
 		if err != nil && !errors.Is(err, storage.ErrExists) {
 			return "", fmt.Errorf("assets: push: %w", err)
 		}

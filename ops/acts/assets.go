@@ -41,7 +41,7 @@ func assetActs() []*act.Act {
 		in.container = "web"
 		folder := act.Text(&in.folder, "folder", "the folder with the files").At("FOLDER")
 		folder.Kind = act.KindFile
-		return []act.Field{folder, act.Text(&in.container, "container", "the `CONTAINER` for the files, which anybody may read")}
+		return []act.Field{folder, act.Text(&in.container, "container", "the `CONTAINER` for these files alone, which anybody may read")}
 	}, pushAssets)}
 }
 

@@ -58,6 +58,7 @@ func TestAssetsPush(t *testing.T) {
 		t.Errorf("the audit doesn't tell of the push: %s", r.out)
 	}
 	w.want(t, 2, "assets", "push", dir, "-container", "No")
+	w.want(t, 1, "assets", "push", dir, "-container", "assets")
 	w.want(t, 2, "assets", "push")
 	w.want(t, 3, "assets", "push", filepath.Join(dir, "nothing"))
 	w.want(t, 1, "assets", "push", folderOf(t, map[string]string{"a.css": "b{background:url(gone.svg)}"}))
