@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -124,6 +125,9 @@ func (s *Set) Push(ctx context.Context, store *storage.Store, public string) (ba
 	if public == container {
 		return "", fmt.Errorf("assets: push: %w", bad("the container %s is where programs publish; choose one that has nothing but public files, such as web", container))
 	}
+	if err := hasNoDocuments(ctx, store.Blobs(public)); err != nil {
+		return "", fmt.Errorf("assets: push: container %s: %w", public, err)
+	}
 	for _, name := range s.Names() {
 		f := s.served[name]
 		body, header := f.body, http.Header{"Content-Type": {f.kind}, "Cache-Control": {forever}}
@@ -138,4 +142,24 @@ func (s *Set) Push(ctx context.Context, store *storage.Store, public string) (ba
 		base = strings.TrimSuffix(url, name)
 	}
 	return base, nil
+}
+
+// publicEnd is how a name ends that is no document's. An engine may take the digest's first digit for its own mark.
+var publicEnd = regexp.MustCompile(`[0-9a-f]{15}(\.[^./]*)?$`)
+
+// hasNoDocuments fails if a container has a document of the store: with other files between them, the documents
+// couldn't be listed any more.
+func hasNoDocuments(ctx context.Context, blobs *storage.Blobs) error {
+	for info, err := range blobs.List(ctx, "") {
+		if errors.Is(err, storage.ErrUnsupported) { // the name of a public file, which documents never have
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !publicEnd.MatchString(info.Key) {
+			return bad("it has the document %s; choose a container that has nothing but public files, such as web", storage.Quote(info.Key))
+		}
+	}
+	return nil
 }
