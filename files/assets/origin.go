@@ -110,6 +110,8 @@ func (o *origin) ask(f *file) error {
 		return fmt.Errorf("%s%s: the answer is %s; push the files of this version there, for anybody to read", o.base, f.name, resp.Status)
 	case !strings.HasPrefix(got.Get("Content-Type"), kind):
 		return fmt.Errorf("%s%s: its type is %q; want %s", o.base, f.name, got.Get("Content-Type"), kind)
+	case got.Get("Content-Encoding") == "" && resp.ContentLength >= 0 && resp.ContentLength != int64(len(f.body)):
+		return fmt.Errorf("%s%s: it has %d bytes; want %d", o.base, f.name, resp.ContentLength, len(f.body))
 	case got.Get("Access-Control-Allow-Origin") != "*":
 		return fmt.Errorf("%s%s: its answer has no header Access-Control-Allow-Origin: *, without which browsers refuse scripts and style sheets whose digest they check", o.base, f.name)
 	}

@@ -23,6 +23,8 @@ type elsewhere struct {
 	closed  atomic.Bool // connections are cut
 	hidden  atomic.Bool // no other site's scripts may read the files
 	wrong   atomic.Bool // the type is wrong
+	short   atomic.Bool // the files end too early
+	moved   atomic.Bool // requests are led to yet another place
 }
 
 func newElsewhere(t *testing.T, set func() *Set) *elsewhere {
@@ -44,6 +46,14 @@ func newElsewhere(t *testing.T, set func() *Set) *elsewhere {
 		}
 		if !e.hidden.Load() {
 			w.Header().Set("Access-Control-Allow-Origin", "*")
+		}
+		if e.moved.Load() {
+			http.Redirect(w, r, "/web/moved/"+name, http.StatusFound)
+			return
+		}
+		if e.short.Load() {
+			_, _ = w.Write(f.body[1:])
+			return
 		}
 		_, _ = w.Write(f.body)
 	}))
@@ -109,7 +119,8 @@ func TestLawAPageNamesOnlyWhatIsThere(t *testing.T) {
 	if html, err := s.element("a.js", s.place, `<script src="`, `></script>`); err != nil || !strings.Contains(string(html), ` crossorigin="anonymous"`) || !strings.Contains(string(html), `src="`+template.HTMLEscapeString(base)) {
 		t.Errorf("got %s, %v", html, err)
 	}
-	for name, fault := range map[string]*atomic.Bool{"connections are cut": &there.closed, "no other site may read": &there.hidden, "the type is wrong": &there.wrong} {
+	for name, fault := range map[string]*atomic.Bool{"connections are cut": &there.closed, "no other site may read": &there.hidden, "the type is wrong": &there.wrong,
+		"files end too early": &there.short, "requests are led elsewhere": &there.moved} {
 		fault.Store(true)
 		t.Log(name)
 		eventually(t, s, "/static/")
