@@ -141,7 +141,7 @@ func TestLawModulesComeFromTheProgram(t *testing.T) {
 	var s *Set
 	there := newElsewhere(t, func() *Set { return s })
 	files := fstest.MapFS{"a.js": {Data: []byte("a()")}, "app.js": {Data: []byte(`import "./lib.js"`)}, "lib.js": {Data: []byte("l()")}}
-	set, err := New(files, Config{Path: "/static/", Base: there.URL + "/web/"})
+	set, err := New(files, Config{Path: "/static/", Base: there.URL + "/web/", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
