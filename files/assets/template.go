@@ -14,8 +14,8 @@ import (
 //	{{script "site.js"}}         a script element, which runs once the page is read (defer)
 //	{{module "app.js"}}          the same for a script of type module
 //
-// A module always comes from the program. What the module imports has a plain name and no digest in the page, and another
-// origin would have to be trusted for that.
+// A module always comes from the program. Its imports have plain names, and a page has no digests for them, so another
+// origin would have to be trusted.
 func (s *Set) Funcs() template.FuncMap {
 	return template.FuncMap{
 		"asset":     s.URL,
@@ -43,8 +43,8 @@ func (s *Set) integrity(name string) (string, error) {
 // own is where the program itself serves the file.
 func (f *file) own() string { return f.local }
 
-// element returns an element of a page that names a file at a place. The digest is in it also where the program serves the file, so that a cache in
-// between can't change the file.
+// element returns an element of a page that names a file at a place. The digest is in it also where the program serves
+// the file, so that a cache in between can't change the file.
 func (s *Set) element(name string, placeOf func(*file) string, before, after string) (template.HTML, error) {
 	f, err := s.find(name)
 	if err != nil {
