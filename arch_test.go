@@ -24,14 +24,17 @@ type floor struct {
 // house is the import table; the first floor that fits a package counts.
 func house() []floor {
 	world := []string{"internal/worldtest", "internal/wire", "internal/tracing/tracingtest"}
-	framework := []string{"files/assets", "ops/cost", "throttle", "guard", "settings", "worker", "worker/limiters", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
+	framework := []string{"files/assets", "files/valet", "ops/cost", "throttle", "guard", "settings", "worker", "worker/limiters", "coord/pause", "coord/ids", "coord/gate", "coord/signal", "coord/lease", "coord/quorum", "coord/leader", "coord/limit", "coord/keylock", "poison", "spool", "process", "handlers", "views", "values", "schedule", "channel", "storage", "storage/lanes"}
 	return []floor{
 		{pkg: ".", why: "the root holds no code"},
 		{pkg: "storage/driver", why: "what a driver writes: the standard library and nothing else"},
 		{pkg: "storage", may: []string{"internal/contain", "storage/driver", "internal/right"}, why: "it is what everybody holds: the drivers' interfaces, the standard library, the clock of a caller's right, and what contains a stranger's Open, nothing else"},
 		{pkg: "storage/internal/pubsub", may: []string{"storage/driver", "internal/contain"}, why: "drivers share it, and give it their transport: the interfaces and the standard library are enough"},
 		{pkg: "storage/internal/rings", why: "drivers share it: it knows timers and names, so the standard library is enough"},
+		{pkg: "storage/internal/folder", may: []string{"storage/driver", "internal/beside"}, why: "drivers share it, and give it a path: the interfaces, the standard library, and whose the files of root are, are enough"},
 		{pkg: "files/assets", may: []string{"storage", "views", "internal/lru", "internal/seldom", "internal/storecall"}, vendor: true, why: "it serves files from memory, and publishes them in any store", tests: []string{"internal/browsertest"}},
+		{pkg: "files/valet/internal/key", may: []string{"storage"}, vendor: true, why: "it signs what a key says, and doesn't know whom it is for"},
+		{pkg: "files/valet", may: []string{"files/valet/internal/key", "channel", "guard", "handlers", "internal/seldom", "internal/wire", "ops/audit", "storage", "values"}, vendor: true, why: "it is value objects with keys to their bytes; it doesn't know who serves its pages, nor who runs its handlers", tests: append([]string{"millracetest", "worker", "internal/boottest", "internal/browsertest", "internal/valettest"}, world...)},
 		{pkg: "storage/inbox", may: []string{"storage"}, vendor: true, why: "it waits for the queues of any store"},
 		{pkg: "storage/storagetest", may: []string{"internal/contain", "storage", "storage/driver"}, why: "the conformance suite tests any driver, so it knows the ports only"},
 		{pkg: "storage/azure/azuretest", why: "it starts a program for tests and knows nothing of what they test"},
@@ -63,12 +66,12 @@ func house() []floor {
 		{pkg: "storage/lanes", may: []string{"internal/storecall", "storage", "storage/driver"}, why: "it decorates any store: the ports and the standard library are enough", tests: []string{"storage/sqlite", "storage/azure", "storage/azure/azuretest", "channel", "handlers", "poison", "worker", "internal/worldtest"}},
 		{pkg: "storage/sqlite/internal/peers", may: []string{"internal/flock", "internal/beside"}, vendor: true, why: "it knows files and locks, not what is stored: the driver gives it functions"},
 		{pkg: "storage/sqlite/internal/engine", may: []string{"storage/driver"}, vendor: true, why: "it runs transactions on a file and doesn't know what they write: of the ports it needs the kinds of errors alone"},
-		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
+		{pkg: "storage/sqlite", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/internal/folder", "storage/sqlite/internal/peers", "storage/sqlite/internal/engine"}, vendor: true, why: "a driver knows the interfaces and its engine; the parts below it don't know it"},
 		{pkg: "storage/redis/internal/client", vendor: true, why: "it talks to a server and doesn't know about what: a change of the library changes this package alone"},
 		{pkg: "storage/redis/internal/engine", may: []string{"storage/driver", "storage/redis/internal/client"}, why: "it runs scripts on a server: of the ports it needs the kinds of errors alone"},
 		{pkg: "storage/redis/virtualtest", may: []string{"storage", "storage/redis", "storage/redis/internal/client"}, why: "it stands between a store and its server, and knows nothing of what is tested", tests: []string{"storage/redis/redistest"}},
-		{pkg: "storage/redis", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/redis/internal/client", "storage/redis/internal/engine"}, why: "a driver knows the interfaces and its engine; the parts below it don't know it", tests: []string{"coord/lease"}},
-		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for"},
+		{pkg: "storage/redis", may: []string{"storage", "storage/driver", "storage/internal/pubsub", "storage/internal/rings", "storage/internal/folder", "storage/redis/internal/client", "storage/redis/internal/engine"}, why: "a driver knows the interfaces and its engine; the parts below it don't know it", tests: []string{"coord/lease"}},
+		{pkg: "storage/...", may: []string{"storage", "storage/driver", "internal/rate"}, vendor: true, why: "a driver knows the interfaces and its engine; drivers don't know one another, nor what they are used for", tests: []string{"internal/valettest"}},
 		{pkg: "ops/audit", may: []string{"storage"}, vendor: true, why: "it notes what somebody does, whatever that is; whoever acts calls it", tests: []string{"storage/storagetest", "internal/worldtest"}},
 		{pkg: "ops/cost", may: []string{"storage"}, vendor: true, why: "it counts what any store asks of its engine, whatever for"},
 		{pkg: "internal/jsonform", vendor: true, why: "it knows Go types and JSON, not what is made of them"},
@@ -126,6 +129,7 @@ func house() []floor {
 		{pkg: "internal/rate", why: "it holds a caller to a rate and doesn't know of what: the standard library is enough", tests: []string{"storage"}},
 		{pkg: "internal/boottest", why: "it starts a program for tests and knows nothing of what they test"},
 		{pkg: "internal/worldtest", may: append([]string{"storage/sqlite", "storage/storagetest", "internal/wire"}, framework...), why: "it is the world of the framework's tests, so it knows the framework and a store that works"},
+		{pkg: "internal/valettest", may: []string{"files/valet", "channel", "handlers", "worker", "storage", "internal/worldtest"}, why: "it is a program with files and its client, on any store"},
 		{pkg: "internal/faulttest", may: append([]string{"storage/driver", "storage/storagetest", "internal/worldtest"}, framework...), why: "it runs any program under faults and does not know what the program does"},
 		{pkg: "internal/browsertest", vendor: true, why: "it drives a browser and doesn't know which pages: the standard library and the browser's protocol are enough"},
 		{pkg: "internal/chart", why: "it draws numbers and doesn't know what they count: the standard library is enough"},
@@ -161,6 +165,7 @@ func owned() map[string]struct{ owner, why string } {
 		"go.opentelemetry.io/otel/exporters": {"host", "where spans go is a program's choice"},
 		"go.opentelemetry.io/otel/sdk":       {"internal/tracing/tracingtest, host", "which spans are kept, and where they go, is a program's choice: a library knows OpenTelemetry's interfaces"},
 		"github.com/prometheus/":             {"worker, worker/limiters, guard, ops/cost, ops/alert, process, settings, host, host/internal/boot, cmd/web, internal/metrics, coord/ids, coord/gate, coord/lease, coord/leader, coord/quorum, coord/signal, schedule, throttle, spool", "the worker counts, the programs serve what it counted"},
+		"github.com/gabriel-vasile/":         {"files/valet", "what a content is can be told in one place"},
 		"github.com/spf13/":                  {"host/internal/operator", "how a command line is read is known in one place: an act has fields"},
 		"github.com/santhosh-tekuri/":        {"ops/internal/draft", "what an operator sends is held against its schema in one place"},
 		"github.com/hashicorp/golang-lru":    {"internal/lru", "all that is kept is bounded in one way"},

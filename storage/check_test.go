@@ -75,6 +75,7 @@ func (s *script) Lister() driver.Lister           { return nil }
 func (s *script) Peeker() driver.Peeker           { return s }
 func (s *script) Inspector() driver.Inspector     { return nil }
 func (s *script) PublicFiles() driver.PublicFiles { return nil }
+func (s *script) Files() driver.Files             { return nil }
 func (s *script) Peek(context.Context, string) iter.Seq2[driver.Peeked, error] {
 	return scripted[driver.Peeked](s, "peek")
 }

@@ -177,6 +177,7 @@ func (c *store) Inspector() driver.Inspector { return nil }
 
 // PublicFiles implements driver.Store.
 func (c *store) PublicFiles() driver.PublicFiles { return nil }
+func (c *store) Files() driver.Files             { return nil }
 
 // Requests implements driver.Store.
 func (c *store) Requests() []driver.Requests { return c.tally.Requests() }

@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	cfg := storagetest.Driver(Open, func(t *testing.T) string { return azuretest.WithPrefix(testURL(t)) })
 	cfg.Precision, cfg.Short, cfg.Repeats, cfg.Parallel, cfg.Patience = time.Second, true, true, 8, 30*time.Second
-	cfg.Peeks = true
+	cfg.Peeks, cfg.Files = true, true
 	storagetest.Run(t, cfg)
 }
 

@@ -27,8 +27,25 @@
 //   - A key keeps letters, digits and most signs; see keys.go for the others.
 //   - A message is base64, as other tools expect it, and never expires.
 //   - A row is an entity with its data in the binary property "data".
+//   - A file of a container c is a block blob in the container prefix-c, and a part of the file is a block.
 //
-// Queues, containers and tables are created by the first write to them.
+// Queues, containers and tables are created by the first write to them, and a container of files also by the first URL
+// for a part.
+//
+// # The URLs of files
+//
+// A URL is a shared access signature for one blob. A store with an account key signs the URL by that key. An identity
+// has a user delegation key for signing, which the account gives it. For that, it needs the role Storage Blob Delegator
+// or Storage Blob Data Contributor on the account. A store that has only a shared access signature makes no URLs.
+//
+//   - The URL of a reader has the permission to read.
+//   - The URL of a part has the permission to write, the smallest with which the service takes a block. The service
+//     doesn't bind the URL to the part: its holder can write all of that one blob, till the URL ends. So a program
+//     checks what lies there, and copies the very ETag that it has checked.
+//   - An administrator who revokes the delegation keys of the account ends all URLs at once. New ones work after 15
+//     minutes at most.
+//   - The rule for web pages of other origins belongs to the account. The identity that sets the rule needs the role
+//     Storage Account Contributor. The program itself needn't have that role.
 //
 // # Requests, repeats and unknown outcomes
 //

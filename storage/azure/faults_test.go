@@ -354,7 +354,7 @@ func docActs(kind string) []act {
 
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	for _, a := range slices.Concat(acts(), docActs("blob"), docActs("row")) {
+	for _, a := range slices.Concat(acts(), docActs("blob"), docActs("row"), fileActs()) {
 		for _, x := range allFaults() {
 			t.Run(a.name+"/"+x.name, func(t *testing.T) {
 				t.Parallel()

@@ -72,8 +72,11 @@ func mayHaveActed(resp *http.Response, err error) bool {
 // authenticate.
 // https://learn.microsoft.com/azure/storage/blobs/map-rest-apis-transaction-categories
 func class(kind, op string) string {
+	if kind == "file" { // billed as the blob that it is
+		kind = "blob"
+	}
 	switch op {
-	case "get", "peek", "stats":
+	case "get", "peek", "stats", "stat", "open", "list parts", "key", "origins":
 		return kind + " read"
 	case "list", "query":
 		if kind != "queue" {

@@ -53,6 +53,7 @@ type store struct {
 	queues *azqueue.ServiceClient
 	blobs  *blobservice.Client
 	tables *aztables.ServiceClient
+	files  *files
 	http   *http.Client
 	meter  *meter
 	timing timing
@@ -88,6 +89,10 @@ func open(ctx context.Context, rest string, wrap func(policy.Transporter) policy
 	if err != nil {
 		return nil, err
 	}
+	return p.open(wrap)
+}
+
+func (p place) open(wrap func(policy.Transporter) policy.Transporter) (*store, error) {
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: dialTime}).DialContext,
@@ -125,13 +130,14 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 	}
 	services := [...]string{"queues", "blobs", "tables"}
 	var errs [len(services)]error
+	var blobKey *azblob.SharedKeyCredential
 	switch {
 	case p.key != "":
 		shared, err := azqueue.NewSharedKeyCredential(p.account, p.key)
 		if err != nil {
 			return errors.New("AccountKey is not base64")
 		}
-		blobKey, _ := azblob.NewSharedKeyCredential(p.account, p.key) // fails only if the first does
+		blobKey, _ = azblob.NewSharedKeyCredential(p.account, p.key) // fails only if the first does
 		tableKey, _ := aztables.NewSharedKeyCredential(p.account, p.key)
 		s.queues, errs[0] = azqueue.NewServiceClientWithSharedKeyCredential(p.queue, shared, &azqueue.ClientOptions{ClientOptions: options()})
 		s.blobs, errs[1] = blobservice.NewClientWithSharedKeyCredential(p.blob, blobKey, &blobservice.ClientOptions{ClientOptions: options()})
@@ -158,6 +164,7 @@ func (s *store) connect(p place, wrap func(policy.Transporter) policy.Transporte
 			return fmt.Errorf("the address of the %s can't be used", services[i]) // the cause may show a signature
 		}
 	}
+	s.files = &files{s: s, keys: newURLKeys(p, blobKey)}
 	return nil
 }
 
@@ -172,6 +179,9 @@ func (s *store) Inspector() driver.Inspector { return nil }
 
 // PublicFiles implements driver.Store.
 func (s *store) PublicFiles() driver.PublicFiles { return s }
+
+// Files implements driver.Store.
+func (s *store) Files() driver.Files { return s.files }
 
 func (s *store) Props() driver.Props {
 	return driver.Props{

@@ -38,6 +38,9 @@ type Store interface {
 	// PublicFiles puts files that browsers read from the engine. It is nil where the engine can't.
 	PublicFiles() PublicFiles
 
+	// Files keeps large files. It is nil where the engine can't.
+	Files() Files
+
 	// Requests lists what the store has asked of its engine since it was opened. It counts every request, repeated and
 	// refused ones included, because those are billed too. It is nil where nothing is counted.
 	Requests() []Requests

@@ -21,7 +21,7 @@ const stateHead = 16 + 8
 
 // Get implements driver.Blobs.
 func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (driver.Blob, error) {
-	b.s.count("get", "blob", b.name)
+	b.s.tally.count("get", "blob", b.name)
 	name := b.s.e.Key(":D:" + b.name + "\x00" + key)
 	if ifNoneMatch != "" { // a body may be large
 		head, err := b.s.e.Read(ctx, "GETRANGE", name, "0", "15")
@@ -51,7 +51,7 @@ func (b *blobs) Get(ctx context.Context, key string, ifNoneMatch driver.ETag) (d
 
 // Put implements driver.Blobs.
 func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Condition) (driver.ETag, error) {
-	b.s.count("put", "blob", b.name)
+	b.s.tally.count("put", "blob", b.name)
 	u := new(engine.Unit)
 	etag, err := b.s.write(ctx, u, b.name, key, body, cond)
 	if err != nil {
@@ -65,7 +65,7 @@ func (b *blobs) Put(ctx context.Context, key string, body []byte, cond driver.Co
 
 // Delete implements driver.Blobs.
 func (b *blobs) Delete(ctx context.Context, key string, cond driver.Condition) error {
-	b.s.count("delete", "blob", b.name)
+	b.s.tally.count("delete", "blob", b.name)
 	u := new(engine.Unit)
 	u.Remove(b.name, key, wantedOfDeletion(cond))
 	return b.s.one(ctx, u)
@@ -94,7 +94,7 @@ func (b *blobs) List(ctx context.Context, prefix, after string) iter.Seq2[driver
 		return func(func(driver.BlobInfo, error) bool) {}
 	}
 	ask := func(low string) (client.List, error) {
-		b.s.count("list", "blob", b.name)
+		b.s.tally.count("list", "blob", b.name)
 		return b.s.e.Ask(ctx, engine.List, b.name, low, high(to), strconv.Itoa(page))
 	}
 	return pages(ctx, low, ask, 3, func(l client.List) (driver.BlobInfo, string, bool) {

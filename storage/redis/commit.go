@@ -10,7 +10,7 @@ import (
 // Commit implements driver.Committer: the whole unit of work in one script. The write comes first, because it alone
 // can fail by a condition.
 func (s *store) Commit(ctx context.Context, work driver.Work) (driver.Committed, error) {
-	s.count("commit", "store", "")
+	s.tally.count("commit", "store", "")
 	u, steps := new(engine.Unit), 0
 	var did driver.Committed
 	if x := work.Write; x != nil {

@@ -11,6 +11,8 @@
 //	wait=REPLICAS    a change is acknowledged once so many replicas have it.
 //	durable=yes|no   yes (the default): a server without an append-only file is refused.
 //	ca=FILE          certificates, in PEM form, of those who sign the server's.
+//	files=FOLDER     large files lie in this folder, which all programs of the store must share. Defaults to none: the
+//	                 store keeps no files.
 //	bell=yes|no      yes: the store rings and publishes, and keeps nothing. So its server may be a cache, without an
 //	                 append-only file, and with any maxmemory-policy; see doorbell.Through. Defaults to no.
 //	wake=on|off      off: the store doesn't hear what others send, nor whether they live, and its time is this

@@ -11,7 +11,7 @@ import (
 
 // Find implements driver.Finder.
 func (s *store) Find(ctx context.Context, queue, key string) ([]driver.Delivery, error) {
-	s.count("find", "queue", queue)
+	s.tally.count("find", "queue", queue)
 	reply, err := s.e.Ask(ctx, engine.Find, queue, key)
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (s *store) Peek(ctx context.Context, queue string) iter.Seq2[driver.Peeked,
 		for _, part := range []string{"r", "d"} { // ready, delayed
 			place, last, known := "0", "", []string(nil)
 			for place != "" {
-				s.count("peek", "queue", queue)
+				s.tally.count("peek", "queue", queue)
 				args := append([]string{queue, strconv.Itoa(peekPage), part, place, last}, known...)
 				reply, err := s.e.Ask(ctx, engine.Peek, args...)
 				if err != nil {
@@ -68,7 +68,7 @@ func (s *store) Peek(ctx context.Context, queue string) iter.Seq2[driver.Peeked,
 // Queues implements driver.Lister. The names are few, so they are one page.
 func (s *store) Queues(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		s.count("list", "queue", "")
+		s.tally.count("list", "queue", "")
 		r, err := s.e.Read(ctx, "SMEMBERS", s.e.Key(":Q"))
 		if err != nil {
 			yield("", err)

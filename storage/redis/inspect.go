@@ -27,7 +27,7 @@ type inspector struct{ s *store }
 // Inspect implements driver.Inspector.
 func (i inspector) Inspect(ctx context.Context) ([]driver.Fault, error) {
 	s := i.s
-	s.count("inspect", "store", "")
+	s.tally.count("inspect", "store", "")
 	if err := s.e.Closed(); err != nil {
 		return nil, err
 	}

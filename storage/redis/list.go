@@ -254,7 +254,7 @@ func (l *List) ask(ctx context.Context, op string, q engine.Question, args ...st
 	if ctx.Err() != nil {
 		return nil, l.fail(op, context.Cause(ctx))
 	}
-	l.s.count(op, listKind, l.name)
+	l.s.tally.count(op, listKind, l.name)
 	reply, err := l.s.e.Ask(ctx, q, args...)
 	if err != nil {
 		return nil, l.fail(op, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/folder"
 	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/internal/rings"
 	"github.com/millrace-go/millrace/storage/redis/internal/client"
@@ -38,9 +39,10 @@ type store struct {
 	cfg       params
 	rings     *rings.Rings
 	receivers *pubsub.Receivers
-	ear       *ear // nil with wake=off
+	files     *folder.Folder // nil without a parameter files
+	ear       *ear           // nil with wake=off
 	watch     *watch
-	tally     driver.Tally
+	tally     tally
 	lists     lists
 	closeOne  sync.Once
 }
@@ -114,6 +116,9 @@ func newStore(ctx context.Context, conn client.Conn, p params, cfg storage.OpenC
 	}
 	w.tell(unsafe, e.Refuse)
 	s := &store{e: e, conn: conn, cfg: p, rings: rings.New(), receivers: &pubsub.Receivers{Logger: cfg.Logger}, watch: w}
+	if p.files != "" {
+		s.files = folder.New(p.files, "")
+	}
 	if p.wake {
 		s.ear = newEar(s, cfg.Logger)
 		if err := s.ear.begin(ctx, w.lately); err != nil {
@@ -149,11 +154,22 @@ func (s *store) Peeker() driver.Peeker               { return s }
 func (s *store) Inspector() driver.Inspector         { return inspector{s} }
 func (s *store) PublicFiles() driver.PublicFiles     { return nil }
 
+// Files implements driver.Store. It is nil for a store whose URL names no folder.
+func (s *store) Files() driver.Files {
+	if s.files == nil {
+		return nil
+	}
+	return s.files
+}
+
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
 
-func (s *store) count(op, kind, target string) {
-	s.tally.Add(driver.Request{Op: op, Kind: kind, Target: target}, false)
+// tally counts what is asked of the server.
+type tally struct{ driver.Tally }
+
+func (t *tally) count(op, kind, target string) {
+	t.Add(driver.Request{Op: op, Kind: kind, Target: target}, false)
 }
 
 // clock implements driver.Clock.
@@ -182,6 +198,9 @@ func (s *store) Props() driver.Props {
 // Close waits for the units of work under way, and ends the connections. Other calls under way fail.
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
+		if s.files != nil {
+			s.files.Close()
+		}
 		s.rings.Close()
 		s.receivers.Close()
 		if s.ear != nil {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -37,7 +38,8 @@ type params struct {
 	wait    int  // replicas that must have a change
 	durable bool // durable=no is false
 	wake    bool
-	bell    bool // rings and publications alone
+	bell    bool   // rings and publications alone
+	files   string // the folder of large files, absolute; empty for none
 }
 
 // place names the store without a secret.
@@ -55,7 +57,7 @@ func (p params) place() string {
 	return at + " " + p.prefix
 }
 
-const knownParams = "prefix=NAME, db=NUMBER, wait=REPLICAS, durable=yes|no, ca=FILE, bell=yes|no, wake=on|off"
+const knownParams = "prefix=NAME, db=NUMBER, wait=REPLICAS, durable=yes|no, ca=FILE, files=FOLDER, bell=yes|no, wake=on|off"
 
 const wantURL = "want one like redis://HOST:PORT/?prefix=NAME, redis+unix:///PATH?prefix=NAME or redis+sentinel://HOST:PORT,HOST:PORT/MASTER?prefix=NAME"
 
@@ -96,6 +98,9 @@ func parse(text string) (params, error) {
 	}
 	if p.bell && !p.wake {
 		return params{}, bad("bell=yes with wake=off is a bell that nobody hears")
+	}
+	if p.bell && p.files != "" {
+		return params{}, bad("bell=yes keeps nothing, so it has no parameter files")
 	}
 	if p.prefix == "" {
 		return params{}, bad("no prefix; %s. The prefix tells this store's keys from those of other programs", wantURL)
@@ -245,6 +250,13 @@ func (p *params) set(name, value string) error {
 		p.wait, err = number(1, 100)
 	case "ca":
 		err = p.trust(value)
+	case "files":
+		if value == "" {
+			return bad("parameter files: want the path of a folder")
+		}
+		if p.files, err = filepath.Abs(value); err != nil {
+			return bad("parameter files: %v", err)
+		}
 	default:
 		return bad("parameter %s is unknown; known are %s", driver.Quote(name), knownParams)
 	}

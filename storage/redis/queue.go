@@ -20,7 +20,7 @@ type queue struct {
 
 // Send implements driver.Queue.
 func (q *queue) Send(ctx context.Context, messages []driver.Message) error {
-	q.s.count("send", "queue", q.name)
+	q.s.tally.count("send", "queue", q.name)
 	u := new(engine.Unit)
 	for _, m := range messages {
 		q.s.send(u, q.name, m)
@@ -62,7 +62,7 @@ func whole(text string) (id string, d driver.Delivery) {
 
 // Receive implements driver.Queue.
 func (q *queue) Receive(ctx context.Context, max int, visibility time.Duration) ([]driver.Delivery, error) {
-	q.s.count("receive", "queue", q.name)
+	q.s.tally.count("receive", "queue", q.name)
 	for {
 		nonce := engine.NewNonce()
 		reply, err := q.s.e.Ask(ctx, engine.Claim, q.name, strconv.Itoa(max), strconv.FormatInt(visibility.Microseconds(), 10), nonce)
@@ -114,7 +114,7 @@ func (s *store) receipt(text driver.Receipt) (engine.Receipt, error) {
 
 // Extend implements driver.Queue.
 func (q *queue) Extend(ctx context.Context, receipt driver.Receipt, visibility time.Duration) (driver.Receipt, error) {
-	q.s.count("extend", "queue", q.name)
+	q.s.tally.count("extend", "queue", q.name)
 	r, err := q.s.receipt(receipt)
 	if err != nil {
 		return "", err
@@ -134,7 +134,7 @@ func (q *queue) Extend(ctx context.Context, receipt driver.Receipt, visibility t
 
 // Rewrite implements driver.Queue.
 func (q *queue) Rewrite(ctx context.Context, receipt driver.Receipt, body []byte, delay time.Duration) error {
-	q.s.count("rewrite", "queue", q.name)
+	q.s.tally.count("rewrite", "queue", q.name)
 	r, err := q.s.receipt(receipt)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func (s *store) one(ctx context.Context, u *engine.Unit) error {
 
 // Delete implements driver.Queue.
 func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
-	q.s.count("delete", "queue", q.name)
+	q.s.tally.count("delete", "queue", q.name)
 	var stale []driver.Receipt
 	var steps []driver.Receipt
 	u := new(engine.Unit)
@@ -188,7 +188,7 @@ func (q *queue) Delete(ctx context.Context, receipts []driver.Receipt) error {
 
 // Stats implements driver.Queue. Oldest is of the first and the last 32 ready messages.
 func (q *queue) Stats(ctx context.Context) (driver.Stats, error) {
-	q.s.count("stats", "queue", q.name)
+	q.s.tally.count("stats", "queue", q.name)
 	reply, err := q.s.e.Ask(ctx, engine.Stats, q.name)
 	if err != nil {
 		return driver.Stats{}, err

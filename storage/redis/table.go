@@ -20,7 +20,7 @@ const rowHead = 16
 
 // Get implements driver.Table.
 func (t *table) Get(ctx context.Context, partition, key string) (driver.Row, error) {
-	t.s.count("get", "table", t.name)
+	t.s.tally.count("get", "table", t.name)
 	r, err := t.s.e.Read(ctx, "HGET", t.s.e.Key(":T:"+t.name+"\x00"+partition), key)
 	if err != nil {
 		return driver.Row{}, err
@@ -38,7 +38,7 @@ func row(key, state string) driver.Row {
 
 // Put implements driver.Table.
 func (t *table) Put(ctx context.Context, partition, key string, data []byte, cond driver.Condition) (driver.ETag, error) {
-	t.s.count("put", "table", t.name)
+	t.s.tally.count("put", "table", t.name)
 	want, err := wanted(cond)
 	if err != nil {
 		return "", err
@@ -53,7 +53,7 @@ func (t *table) Put(ctx context.Context, partition, key string, data []byte, con
 
 // Delete implements driver.Table.
 func (t *table) Delete(ctx context.Context, partition, key string, cond driver.Condition) error {
-	t.s.count("delete", "table", t.name)
+	t.s.tally.count("delete", "table", t.name)
 	u := new(engine.Unit)
 	u.RemoveRow(t.name, partition, key, wantedOfDeletion(cond))
 	return t.s.one(ctx, u)
@@ -62,7 +62,7 @@ func (t *table) Delete(ctx context.Context, partition, key string, cond driver.C
 // Query implements driver.Table.
 func (t *table) Query(ctx context.Context, partition string, r driver.RowRange) iter.Seq2[driver.Row, error] {
 	ask := func(low string) (client.List, error) {
-		t.s.count("query", "table", t.name)
+		t.s.tally.count("query", "table", t.name)
 		return t.s.e.Ask(ctx, engine.Rows, t.name+"\x00"+partition, low, high(r.To), strconv.Itoa(page))
 	}
 	all := pages(ctx, "["+r.From, ask, 2, func(l client.List) (driver.Row, string, bool) {
@@ -90,7 +90,7 @@ func (t *table) Query(ctx context.Context, partition string, r driver.RowRange) 
 
 // PutBatch implements driver.Table.
 func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.RowPut) error {
-	t.s.count("put batch", "table", t.name)
+	t.s.tally.count("put batch", "table", t.name)
 	u := new(engine.Unit)
 	for _, r := range rows {
 		id := t.s.e.NewID()
@@ -101,7 +101,7 @@ func (t *table) PutBatch(ctx context.Context, partition string, rows []driver.Ro
 
 // DeleteBatch implements driver.Table.
 func (t *table) DeleteBatch(ctx context.Context, partition string, keys []string) error {
-	t.s.count("delete batch", "table", t.name)
+	t.s.tally.count("delete batch", "table", t.name)
 	u := new(engine.Unit)
 	for _, k := range keys {
 		u.RemoveRow(t.name, partition, k, engine.Anyway)

@@ -12,6 +12,6 @@ func TestConformance(t *testing.T) {
 	cfg := storagetest.Driver(Open, func(t *testing.T) string {
 		return filepath.Join(t.TempDir(), "test.db")
 	})
-	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts = true, true, true, true, true, true, true, true
+	cfg.Atomic, cfg.Rings, cfg.RingsVisibility, cfg.Claims, cfg.Finds, cfg.Peeks, cfg.PeeksDelayed, cfg.PeeksReceipts, cfg.Files = true, true, true, true, true, true, true, true, true
 	storagetest.Run(t, cfg)
 }

@@ -15,6 +15,7 @@
 //
 //   - PATH-wal (the log) and PATH-shm (the shared memory). They belong to the database while it is open.
 //   - the folder PATH-wake, by which processes ring and tell each other.
+//   - the folder PATH-files, which holds large files. The first part of a file makes it. Backups must have it, too.
 //
 // A file that root makes there is given to the database's owner. A store that can't use PATH-wake logs that once and
 // works without it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/storage/driver"
+	"github.com/millrace-go/millrace/storage/internal/folder"
 	"github.com/millrace-go/millrace/storage/internal/pubsub"
 	"github.com/millrace-go/millrace/storage/internal/rings"
 	"github.com/millrace-go/millrace/storage/sqlite/internal/engine"
@@ -46,6 +47,7 @@ type store struct {
 	names     *names
 	rings     *rings.Rings
 	receivers *pubsub.Receivers
+	files     *folder.Folder
 	awaits    awaits
 	log       *slog.Logger
 	peers     *peers.Peers
@@ -156,6 +158,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 		names:     newNames(),
 		rings:     rings.New(),
 		receivers: &pubsub.Receivers{Logger: p.log},
+		files:     folder.New(c.FilePath()+"-files", c.FilePath()),
 		awaits:    awaits{queues: map[string][]*await{}},
 		peers:     new(peers.Peers),
 	}
@@ -175,7 +178,7 @@ func newStore(ctx context.Context, db *engine.DB, p params) (s *store, err error
 	return s, nil
 }
 
-// Queue, Blobs, Table, Committer, Listener, Finder, Lister and Peeker implement driver.Store.
+// Queue, Blobs, Table, Committer, Listener, Finder, Lister, Peeker and Files implement driver.Store.
 func (s *store) Queue(name string) driver.Queue      { return &queue{s: s, name: name} }
 func (s *store) Blobs(container string) driver.Blobs { return &blobs{s: s, name: container} }
 func (s *store) Table(name string) driver.Table      { return &table{s: s, name: name} }
@@ -186,6 +189,7 @@ func (s *store) Lister() driver.Lister               { return s }
 func (s *store) Peeker() driver.Peeker               { return s }
 func (s *store) Inspector() driver.Inspector         { return nil }
 func (s *store) PublicFiles() driver.PublicFiles     { return nil }
+func (s *store) Files() driver.Files                 { return s.files }
 
 // Requests implements driver.Store. Each call is a request, and costs nothing.
 func (s *store) Requests() []driver.Requests { return s.tally.Requests() }
@@ -213,6 +217,7 @@ func (s *store) Props() driver.Props {
 // Close lets the writer finish what it has taken, writes the log back into the file, and closes it.
 func (s *store) Close() error {
 	s.closeOne.Do(func() {
+		s.files.Close()
 		s.db.Stop()
 		s.rings.Close()
 		s.receivers.Close()

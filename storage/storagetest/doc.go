@@ -56,6 +56,7 @@
 //	Subscribe, Publish           publish
 //	Claim                        claim
 //	Find                         find
+//	Files                        files
 //
 // The tests of package storage, and names and keys on any driver, prove what storage checks and how it names
 // errors.

@@ -17,11 +17,13 @@ import (
 type Op struct {
 	// Name is one of "send", "receive", "extend", "rewrite", "delete", "find", "peek", "stats", "get blob",
 	// "put blob", "delete blob", "list blobs", "list queues", "get row", "put row", "delete row", "query", "put rows",
-	// "delete rows", "commit", "subscribe", "publish" and "inspect".
+	// "delete rows", "put part", "list parts", "commit file", "stat file", "open file", "copy file", "delete file",
+	// "commit", "subscribe", "publish" and "inspect".
 	Name string
 
 	// Resource is "queue NAME", "blob CONTAINER/KEY", "container NAME", "row TABLE/PARTITION/KEY",
-	// "partition TABLE/PARTITION", "topic NAME", "queues", "engine", or for a commit the blob that it writes, else "work".
+	// "partition TABLE/PARTITION", "file CONTAINER/KEY", "topic NAME", "queues", "engine", or for a commit the blob that
+	// it writes, else "work".
 	Resource string
 
 	// Seq numbers the calls of one Intercept from 1, in the order in which they begin.
@@ -59,7 +61,7 @@ func (op Op) Fail(kind error) error {
 type Hook func(ctx context.Context, op Op, do func() error) error
 
 // Intercept wraps a store so that h wraps every call. The result has s's abilities; commits and claimed messages
-// pass through h too. Ring, Props, Requests and Close do not.
+// pass through h too. Ring, Props, Requests and Close do not, nor do the URLs of files.
 func Intercept(s *storage.Store, h Hook) *storage.Store {
 	x := &intercepted{Store: s.Driver(), hook: h}
 	if c := x.Store.Committer(); c != nil {

@@ -111,6 +111,7 @@ func (m *model) Lister() driver.Lister           { return m }
 func (m *model) Peeker() driver.Peeker           { return m }
 func (m *model) Inspector() driver.Inspector     { return nil }
 func (m *model) PublicFiles() driver.PublicFiles { return nil }
+func (m *model) Files() driver.Files             { return nil }
 func (m *model) Requests() []driver.Requests     { return nil }
 
 func (m *model) Close() error {

@@ -3,6 +3,7 @@ package storagetest
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,9 +31,12 @@ type Config struct {
 	// Durable says that Reopen after Close finds all acknowledged writes. It needs Reopen.
 	Durable bool
 
-	// Atomic, Rings, Claims, Finds and Peeks are abilities that the store must have. An ability is tested if the store has
-	// it, required or not. A required one that is missing is a failure, not a skip.
-	Atomic, Rings, Claims, Finds, Peeks bool
+	// Atomic, Rings, Claims, Finds, Peeks and Files are abilities that the store must have. An ability is tested if the
+	// store has it, required or not. A required one that is missing is a failure, not a skip.
+	Atomic, Rings, Claims, Finds, Peeks, Files bool
+
+	// Client uses the URLs of files, where the store has such URLs. Defaults to http.DefaultClient.
+	Client *http.Client
 
 	// PeeksDelayed says that Peek shows all messages that wait, delayed ones too. Elsewhere it may show the first ready
 	// messages alone.
@@ -53,6 +57,10 @@ type Config struct {
 
 	// Queues leaves out the tests of documents and of names, for a decorator that changes nothing but queues.
 	Queues bool
+
+	// Only is the one group of tests that runs, such as "files", where the engine under test plays no more than that.
+	// Defaults to all.
+	Only string
 
 	// Parallel is how many tests run concurrently. Defaults to 16.
 	Parallel int
@@ -145,6 +153,7 @@ func groups() []struct {
 		{"inspect", inspectTests()},
 		{"find", findTests()},
 		{"peek", peekTests()},
+		{"files", fileTests()},
 		{"close", closeTests()},
 		{"two stores", twoStoresTests()},
 		{"durable", durableTests()},
@@ -181,7 +190,10 @@ func Run(t *testing.T, cfg Config) {
 	// goroutines.
 	var all sync.WaitGroup
 	for _, g := range groups() {
-		if cfg.Queues && slices.Contains([]string{"blobs", "listing", "table", "batch", "names and keys"}, g.name) {
+		if cfg.Only != "" && g.name != cfg.Only {
+			continue
+		}
+		if cfg.Queues && slices.Contains([]string{"blobs", "listing", "table", "batch", "names and keys", "files"}, g.name) {
 			continue
 		}
 		all.Go(func() {

@@ -108,7 +108,7 @@ func WithPrefix(place string) string {
 // An Account is a storage account. It begins empty.
 type Account struct {
 	Name, Key          string
-	Blob, Queue, Table string // URLs that end with the account's name
+	Blob, Queue, Table string // URLs that end with the account's name; with it in the host, after [LaunchOAuth]
 }
 
 // ConnectionString is the account's connection string for Azure's libraries and tools.
@@ -154,6 +154,15 @@ func (s *Server) Take() (Account, error) {
 
 func (s *Server) account(i int) Account {
 	name := accountName(i)
+	if s.roots != nil {
+		return Account{
+			Name:  name,
+			Key:   key,
+			Blob:  address(s.blob, "blob", name),
+			Queue: address(s.queue, "queue", name),
+			Table: address(s.table, "table", name),
+		}
+	}
 	return Account{
 		Name:  name,
 		Key:   key,

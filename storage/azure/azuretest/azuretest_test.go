@@ -324,3 +324,34 @@ func broken(t *testing.T, open []net.Conn) {
 		}
 	}
 }
+
+// A server with identities takes a token, and nobody without one.
+func TestLaunchOAuth(t *testing.T) {
+	t.Parallel()
+	s := Shared(t, LaunchOAuth)
+	t.Cleanup(s.Stop)
+	a := s.Account(t)
+	token, end, err := Token()
+	if err != nil || !end.After(time.Now()) {
+		t.Fatalf("got a token till %v, %v", end, err)
+	}
+	client := s.Client()
+	defer client.CloseIdleConnections()
+	for _, url := range []string{a.Blob, a.Queue} {
+		for authorization, want := range map[string]int{"Bearer " + token: http.StatusOK, "Bearer x": http.StatusForbidden} {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/?comp=list", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", authorization)
+			req.Header.Set("x-ms-version", "2021-06-08")
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Body.Close(); resp.StatusCode != want {
+				t.Errorf("%s with %.10s: got %d, want %d", url, authorization, resp.StatusCode, want)
+			}
+		}
+	}
+}

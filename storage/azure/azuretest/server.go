@@ -2,6 +2,7 @@ package azuretest
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ const patience = 60 * time.Second
 type Server struct {
 	blob, queue, table string // URLs without a path
 	given              atomic.Int64
+	roots              *x509.CertPool // of LaunchOAuth
 
 	cmd      *exec.Cmd
 	commands io.Writer // to run.js, a byte each; Azurite ends when the stream does
@@ -42,7 +44,7 @@ func Launch() (*Server, error) { return launch("--inMemoryPersistence") }
 // minute.
 func LaunchIn(folder string) (*Server, error) { return launch("--location", folder) }
 
-func launch(persistence ...string) (*Server, error) {
+func launch(options ...string) (*Server, error) {
 	dir, node, err := installation()
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func launch(persistence ...string) (*Server, error) {
 	s.cmd = exec.Command(node, append([]string{"run.js", "--silent", "--disableTelemetry",
 		"--blobPort", "0", "--queuePort", "0", "--tablePort", "0",
 		// An hour, in seconds: with the default of five, clients send requests on connections just closed.
-		"--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"}, persistence...)...)
+		"--blobKeepAliveTimeout", "3600", "--queueKeepAliveTimeout", "3600", "--tableKeepAliveTimeout", "3600"}, options...)...)
 	s.cmd.Dir = dir
 	s.cmd.Env = append(os.Environ(), "AZURITE_ACCOUNTS="+accountList())
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
@@ -104,11 +106,11 @@ func exists(name string) bool {
 	return err == nil
 }
 
-var address = regexp.MustCompile(`(?m)^Azurite (\w+) service is successfully listening at (http://\S+)$`)
+var listens = regexp.MustCompile(`(?m)^Azurite (\w+) service is successfully listening at (https?://\S+)$`)
 
 // listening takes the addresses from Azurite's output, and reports whether all are there.
 func (s *Server) listening(text string) bool {
-	for _, found := range address.FindAllStringSubmatch(text, -1) {
+	for _, found := range listens.FindAllStringSubmatch(text, -1) {
 		switch found[1] {
 		case "Blob":
 			s.blob = found[2]
