@@ -56,6 +56,11 @@ bench-curves: ## Measure how Millrace behaves as its work grows, some half an ho
 	@cd bench && $(GO) build -o ../.cache/bench-curves/ ./curves
 	@.cache/bench-curves/curves $(ARGS)
 
+.PHONY: bench-files
+bench-files: ## Measure uploads and downloads with keys beside bare ones, some 2 minutes; ARGS='-works disk,memory -rounds 9'
+	@cd bench && $(GO) build -o ../.cache/bench-files/ ./files
+	@.cache/bench-files/files $(ARGS)
+
 .PHONY: bench-settings
 bench-settings: ## Measure how long a change of settings takes until all processes run it, some 2 minutes; ARGS='-nodes 2,8,32 -changes 1000'
 	@cd bench && $(GO) build -o ../.cache/bench-settings/ ./settings
@@ -80,6 +85,10 @@ model: ## Check the models of the promise, of processes and of settings in their
 .PHONY: scale
 scale: ## Simulate up to 1,000 workers on a modelled Azure account, some twenty minutes on one core; BURST=1000000 for a burst too
 	GOMAXPROCS=1 GOGC=300 MILLRACE_SCALE=$(CURDIR)/docs/measured/scale MILLRACE_SCALE_BURST=$(BURST) $(GO) test ./proof/scale -run '^TestScale$$' -count=1 -v -timeout 0
+
+.PHONY: upload-kills
+upload-kills: ## Upload a file of a gigabyte while client, web and worker are killed; SIZE=104857600 bytes, SEED=7
+	MILLRACE_UPLOAD_SIZE=$(or $(SIZE),1073741824) MILLRACE_SEED=$(SEED) $(GO) test ./files/valet -run '^TestUploadSurvivesKills$$/^sqlite$$' -count=1 -v -timeout 30m
 
 .PHONY: mutants
 mutants: ## Break one law at a time, some 8 minutes: the tests must catch each

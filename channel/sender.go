@@ -191,6 +191,10 @@ func (c *Channels) SendWith(ctx context.Context, w storage.Write, messages ...Me
 // send writes a document, unless it is nil, and sends messages that are due later, or that say themselves when they are
 // due.
 func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when wire.When, messages []M) (etag storage.ETag, err error) {
+	var rows *storage.Rows
+	if w != nil {
+		rows, messages = wire.TakeRows(messages)
+	}
 	from := c.originOf(ctx)
 	envelopes, err := compose(from, when, messages)
 	if err != nil {
@@ -204,7 +208,7 @@ func send[M Message](ctx context.Context, c *Channels, w *storage.Write, when wi
 	defer func() { tracing.End(span, err) }()
 	try := func(ctx context.Context) error {
 		p, err := c.outbox.PackBy(ctx, goroutines, envelopes)
-		if err == nil {
+		if p.Rows = rows; err == nil {
 			etag, err = c.outbox.SendWith(ctx, w, p)
 		}
 		return err

@@ -1,6 +1,7 @@
 package millracetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,7 +27,8 @@ const faultTime = 20 * time.Second
 
 // CrashEverywhere runs a test of a program once without faults, and then once for each storage call of its worker and
 // each fault that the call can have. In each run it must end with the same documents, whatever their times and the
-// numbers of attempts are.
+// numbers of attempts are. The IDs that the program makes (channel.NewID) count by their order, which is that of their
+// times, to the millisecond.
 //
 //	millracetest.CrashEverywhere(t, func(t *testing.T, start func(millracetest.Program) *millracetest.App) {
 //		bank := new(fakeBank) // each run has its own
@@ -168,13 +170,13 @@ func (c *crashes) run(t *testing.T, schedule func(name string, op storagetest.Op
 // disturbance disturbs the first worker of a world by a schedule.
 func disturbance(w *faulttest.World, schedule func(name string, op storagetest.Op) storagetest.Fault) storagetest.Disturbance {
 	var mu sync.Mutex
-	n := map[string]int{}
+	n, ids := map[string]int{}, newNaming(anyID)
 	return storagetest.Disturbance{
 		Delay: faultTime,
 		Schedule: func(op storagetest.Op) storagetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
-			call := op.Name + " " + op.Resource
+			call := op.Name + " " + ids.in(op.Resource)
 			n[call]++
 			return schedule(fmt.Sprintf("%s, number %d", call, n[call]), op)
 		},
@@ -189,17 +191,22 @@ func disturbance(w *faulttest.World, schedule func(name string, op storagetest.O
 	}
 }
 
-// documents describes all documents, without their times and attempts.
+// documents describes all documents, without their times and attempts, and with names for the IDs that the program has
+// made.
 func (a *App) documents() map[string]string {
 	a.t.Helper()
-	all := map[string]string{}
+	all, ids := map[string]string{}, newNaming(ownID)
 	a.recorder.read()
-	for at, h := range a.recorder.docs {
+	places := slices.SortedFunc(maps.Keys(a.recorder.docs), func(x, y docPlace) int {
+		return cmp.Or(cmp.Compare(x.container, y.container), cmp.Compare(x.key, y.key)) // IDs by their times
+	})
+	for _, at := range places {
+		name := at.container + " " + ids.in(at.key)
 		switch {
 		case !a.channels.Routes().Has(channel.Kind("process." + at.container + ".start")):
-			all[at.container+" "+at.key] = timeless(indented(h.last.Value))
+			all[name] = ids.in(timeless(indented(a.recorder.docs[at].last.Value)))
 		case !strings.Contains(at.key, "/"): // parts belong to it
-			all[at.container+" "+at.key] = describeInstance(a.t, a.store, at.container, at.key)
+			all[name] = ids.in(describeInstance(a.t, a.store, at.container, at.key))
 		}
 	}
 	return all

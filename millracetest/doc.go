@@ -27,6 +27,11 @@
 //	})
 //	millracetest.Shuffled(t, Order.Packed, Order{}, "tea", "pot") // what Each gathers
 //
+//	// A file that comes with a key of package valet: its bytes, its verdict and its end in virtual time.
+//	millracetest.Upload(t, v, key, content)
+//	app.Drain()
+//	app.Advance(time.Hour)
+//
 //	// A program or a plan with a fault in each storage call.
 //	millracetest.CrashEverywhere(t, func(t *testing.T, start func(millracetest.Program) *millracetest.App) {
 //		app := start(program(new(fakeBank)))

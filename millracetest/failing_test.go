@@ -64,6 +64,7 @@ func failing() map[string]func(t *testing.T) {
 			millracetest.Simulate(t, func(t *testing.T, sim *millracetest.Sim) { sim.Settle() }, 7)
 		},
 		"wavering": wavering, "never started": neverStarted, "wrong agent": wrongAgent,
+		"short file": wrongFile(8, 7), "long file": wrongFile(8, 9), "no file": wrongFile(8, 0),
 		"in order": inOrder, "in place": inPlace, "too few": tooFew,
 		"sound": many(pure, func(*testing.T, *millracetest.Sim) {}),
 		"faulty": func(t *testing.T) {
@@ -126,6 +127,9 @@ func TestTextsOfFailures(t *testing.T) {
 		"wavering":      {[]string{"bags red (- without faults, + with this one)", `-   "label": "`, `+   "label": "`, "the fault: ", ", number 1; the history:", "commit blob bags/red"}},
 		"never started": {[]string{"start was not called"}},
 		"wrong agent":   {[]string{`the agent "label" is a func(millracetest_test.bag) string; want a func(context.Context, millracetest_test.bag) (string, error)`, `no step takes the agent "no such"`}},
+		"short file":    {[]string{"the content has 7 bytes, and that isn't the Size"}},
+		"long file":     {[]string{"the content has 9 bytes, and that isn't the Size"}},
+		"no file":       {[]string{"the content has 0 bytes, and that isn't the Size"}},
 		"in order":      {[]string{"depends on the order of the results", `+   "b"`}},
 		"in place":      {[]string{"has changed the state that it was given", `+   "a": 1`}},
 		"too few":       {[]string{"1 results have no order; want at least 2"}},

@@ -59,7 +59,7 @@ func pageOf(f doctor.Finding) string {
 		return "programs"
 	case "collections":
 		return "values"
-	case "settings", "schedules", "processes", "gates", "locks", "guards", "bulk":
+	case "settings", "schedules", "files", "processes", "gates", "locks", "guards", "bulk":
 		return f.Check
 	case "counters":
 		return "ids"

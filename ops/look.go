@@ -33,7 +33,7 @@ var firstNouns = []string{"queues", "poison", "messages", "processes"}
 // navGroups says where the other nouns stand. Those that stand nowhere are in the last group.
 func navGroups() []navGroup {
 	return []navGroup{
-		{"Data", []string{"values", "views", "schedules"}},
+		{"Data", []string{"values", "views", "files", "schedules"}},
 		{"Coordination", []string{"gates", "locks", "leaders", "guards", "turns", "ids"}},
 		{"Programs", nil},
 	}

@@ -141,6 +141,9 @@ func TestRedisWithAPassword(t *testing.T) {
 		p.Wait(t)
 		s.seen[name] = p.Output()
 	}
+	if !strings.Contains(s.seen["web"], "The store keeps no files") {
+		t.Errorf("the web doesn't say that there are no menu wishes:\n%s", s.seen["web"])
+	}
 	for where, text := range s.seen {
 		if strings.Contains(text, redisPassword) {
 			t.Errorf("%s tells the password:\n%s", where, text)

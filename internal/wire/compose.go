@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +30,8 @@ type Wrapped struct {
 func (w Wrapped) Kind() Kind { return w.Message.Kind() }
 
 // A Row is what a fold of the framework returns among its messages to have a row put in the unit of work that writes
-// the document. All rows of a unit are of one partition. A store without an atomic Commit puts them first.
+// the document, and what the framework gives to SendWith. All rows of a unit are of one partition. A store without an
+// atomic Commit puts them first.
 type Row struct {
 	Table, Partition, Key string
 	Data                  []byte
@@ -37,6 +39,26 @@ type Row struct {
 
 // Kind is empty: a Row isn't sent.
 func (Row) Kind() Kind { return "" }
+
+// TakeRows returns the rows among messages, and the other messages. All rows are of the first one's partition.
+func TakeRows[M Message](messages []M) (rows *storage.Rows, rest []M) {
+	for i, m := range messages {
+		r, ok := Message(m).(Row)
+		switch {
+		case !ok && rows != nil:
+			rest = append(rest, m)
+		case ok && rows == nil:
+			rows, rest = &storage.Rows{Table: r.Table, Partition: r.Partition}, slices.Clone(messages[:i])
+			fallthrough
+		case ok:
+			rows.Puts = append(rows.Puts, storage.RowPut{Key: r.Key, Data: r.Data})
+		}
+	}
+	if rows == nil {
+		return nil, messages
+	}
+	return rows, rest
+}
 
 // Unwrap returns the message that a Wrapped holds, or the message itself.
 func Unwrap(m Message) Message {

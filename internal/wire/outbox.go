@@ -85,6 +85,7 @@ func (o *Outbox) QueuesOf(envelopes []Envelope) ([]string, error) {
 // Packed holds messages ready to be sent, and the claim-checked bodies that were written for them.
 type Packed struct {
 	Sends []storage.Send
+	Rows  *storage.Rows // put beside them; set by whoever sends them
 	refs  []string
 }
 
@@ -200,7 +201,7 @@ func (o *Outbox) SendPacked(ctx context.Context, p Packed) error {
 // [storage.ErrInvalid] or [storage.ErrTooLarge] nothing was sent, and SendWith has deleted the bodies. After any other
 // error some messages may have been sent, so their bodies stay.
 func (o *Outbox) SendWith(ctx context.Context, w *storage.Write, p Packed) (storage.ETag, error) {
-	done, err := o.store.Commit(ctx, storage.Work{Write: w, Send: p.Sends})
+	done, err := o.store.Commit(ctx, storage.Work{Rows: p.Rows, Write: w, Send: p.Sends})
 	if err == nil {
 		return done.ETag, nil
 	}

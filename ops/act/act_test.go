@@ -166,10 +166,12 @@ func TestLawTheLogHasNoTextOfCode(t *testing.T) {
 		{fails: func(c *act.Call) error { return c.OfCode(fmt.Errorf("outcome unknown: %w", ada)) }, told: "outcome unknown: hidden text of 10 characters (#*)", noted: "outcome unknown: hidden text of 10 characters (#*)", is: ada},
 	} {
 		c, _ := call(t, s, "")
+		c.ID = audit.NewID()
 		ring := act.New(act.Act{Noun: "bells", Verb: "ring", Role: act.Operator}, nil, func(_ context.Context, c *act.Call, _ *act.None) error { return x.fails(c) })
 		err := ring.Request().Do(t.Context(), c)
 		worldtest.WantErr(t, err, x.is)
-		log := entries(t, s)[0]
+		log, err2 := audit.Of(s).Get(t.Context(), c.ID)
+		worldtest.WantErr(t, err2, nil)
 		mark := regexp.MustCompile(`#[0-9a-f]{8}`)
 		worldtest.Want(t, "told", mark.ReplaceAllString(err.Error(), "#*"), x.told)
 		worldtest.Want(t, "noted", mark.ReplaceAllString(log.Result, "#*"), x.noted)

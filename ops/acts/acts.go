@@ -32,6 +32,7 @@ func All() []*act.Act {
 		programActs(),
 		spoolActs(),
 		assetActs(),
+		fileActs(),
 		counterActs(),
 		findActs(),
 		auditActs(),

@@ -36,13 +36,13 @@
 //
 // # Cost
 //
-// A leader makes 3 requests a minute for its lease and 16 for a look. The look makes one more for each queue, for each
+// A leader makes 3 requests a minute for its lease and 17 for a look. The look makes one more for each queue, for each
 // version of a program that has published, for each queue in which keys may take turns, and for each thing that
 // programs keep, such as a lock or a schedule. One listing counts all poison queues: a request for each
 // page of the store's list, such as 5,000 messages on Azure. Of each of the first 20 poison queues, by name, the look
 // reads up to 5 messages.
 // Every tenth look also counts the lanes that a queue doesn't have: 51 requests for each queue that a worker consumes.
-// So a program with three queues costs some 35 requests a minute. Each alert costs four more. A process that stands by
+// So a program with three queues costs some 36 requests a minute. Each alert costs four more. A process that stands by
 // makes 5 requests a minute. Processes that listen are not rung.
 //
 // # Files

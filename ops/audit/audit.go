@@ -90,10 +90,15 @@ type document struct {
 // A Log is the audit log of a store. Its methods may be called concurrently.
 type Log struct {
 	rows *storage.Table
+	name string // of the table
 }
 
 // Of returns the log of a store.
-func Of(s *storage.Store) *Log { return &Log{rows: s.Table(table)} }
+func Of(s *storage.Store) *Log { return &Log{s.Table(table), table} }
+
+// In returns a log of its own, in another table: of what happens so often that the acts of operators would be hard to
+// find among it.
+func In(s *storage.Store, name string) *Log { return &Log{s.Table(name), name} }
 
 // place is where the row of an act is. The newest ID of a day is first.
 func place(id string) (partition, key string, at time.Time, err error) {
@@ -147,6 +152,36 @@ func (l *Log) Begin(ctx context.Context, e Entry) (known Entry, err error) {
 		return Entry{}, fmt.Errorf("%w: %s on %s by %s, at %s", ErrOtherAct, was.Act, storage.Quote(was.On), storage.Quote(was.Who), was.Time.Format(time.RFC3339))
 	}
 	return was, nil
+}
+
+// Note writes an act that has ended: its result is known, as e has it. It is one write, where Begin and End are two. A
+// Note that comes again changes nothing.
+func (l *Log) Note(ctx context.Context, e Entry) error {
+	_, partition, key, data, err := l.Row(e)
+	if err != nil {
+		return err
+	}
+	_, err = l.rows.Put(ctx, partition, key, data, storage.Condition{IfAbsent: true})
+	if errors.Is(err, storage.ErrExists) {
+		return nil
+	}
+	return err
+}
+
+// Row is the row of a [Log.Note], for a unit of work that does what the row says.
+func (l *Log) Row(e Entry) (name, partition, key string, data []byte, err error) {
+	partition, key, at, err := place(e.ID)
+	if err == nil && (e.Who == "" || e.Act == "" || e.Result == "") {
+		err = fmt.Errorf("%w: a note of the audit log needs Who, Act and Result", storage.ErrInvalid)
+	}
+	if err != nil {
+		return "", "", "", nil, err
+	}
+	result, failed := clean(e.Result), e.Failed
+	e = e.meant(at)
+	e.Ended, e.Result, e.Failed = at, result, failed
+	data, err = json.Marshal(document{Entry: e, Digest: e.Digest})
+	return l.name, partition, key, data, err
 }
 
 // MostAnswer bounds the bytes of an answer that a row keeps.

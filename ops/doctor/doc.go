@@ -12,9 +12,9 @@
 //
 // An examination looks at what programs have published about themselves and at their workers' reports, at the numbers
 // of all queues and poison queues, and at what the capabilities of the framework keep in the store: pauses, counters,
-// gates, locks, turns, guards, schedules, instances of plans, settings, and reports of spools. If the store is a file,
-// the examination also looks at the file's log, and at the process that writes there. Where the store's driver tells
-// what is wrong with its engine ([storage.Store.Inspect]), the examination tells that, too.
+// gates, locks, turns, guards, schedules, files that are held, instances of plans, settings, and reports of spools. If
+// the store is a file, the examination also looks at the file's log, and at the process that writes there. Where the
+// store's driver tells what is wrong with its engine ([storage.Store.Inspect]), the examination tells that, too.
 //
 // A finding is [Wrong] if somebody should do something about the fault. A [Note] is good to know. So a store with notes
 // alone is well.

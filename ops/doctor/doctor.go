@@ -13,7 +13,8 @@ import (
 type Finding struct {
 	Severity string `json:"severity"`
 	// Check is bulk, collections, consumers, kinds, lag, lanes, levels, poison, queues, clocks, versions, log, writers,
-	// catalog, schedules, guards, counters, gates, locks, pauses, processes, settings, spools, turns, engine or listeners.
+	// catalog, schedules, files, guards, counters, gates, locks, pauses, processes, settings, spools, turns, engine or
+	// listeners.
 	Check   string `json:"check"`
 	Queue   string `json:"queue,omitempty"`
 	Program string `json:"program,omitempty"`

@@ -81,6 +81,7 @@ func Look(ctx context.Context, desk *act.Desk, lag time.Duration, without ...str
 		}},
 		section{[]string{"bulk"}, bulkFindings},
 		section{[]string{"schedules"}, scheduleFindings},
+		section{[]string{"files"}, fileFindings},
 		section{[]string{"counters", "gates", "locks"}, coordFindings},
 		section{[]string{"processes"}, processFindings},
 		section{[]string{"settings"}, settingsFindings},

@@ -52,7 +52,7 @@ func decided(t *testing.T) (*auditor, []*order) {
 		t.Fatal(err)
 	}
 	h := handlers.NewRegistry(a.channels, handlers.Config{Logger: quiet})
-	reservations.Register(h, seats, reservations.Mails{Mailer: mail.NewFolder(a.mails)}, numbers)
+	reservations.Register(h, seats, reservations.Mails{Mailer: mail.NewFolder(a.mails)}, numbers, nil)
 	w, err := worker.New(h, worker.Config{})
 	if err != nil {
 		t.Fatal(err)

@@ -373,6 +373,7 @@ func (s *store) Finder() driver.Finder           { return nil }
 func (s *store) Peeker() driver.Peeker           { return nil }
 func (s *store) Inspector() driver.Inspector     { return nil }
 func (s *store) PublicFiles() driver.PublicFiles { return nil }
+func (s *store) Files() driver.Files             { return nil }
 func (s *store) Blobs(string) driver.Blobs       { return blobs{s: s} }
 
 type blobs struct {

@@ -19,7 +19,7 @@ func TestOnAzurite(t *testing.T) {
 	for _, q := range jsonLines[acts.Queue](t, w.want(t, 0, "queues", "-json")) {
 		queue[q.Queue] = q
 	}
-	if q := queue["reservations"]; q.Poison != 12 || *q.Ready != 0 || len(queue) != 6 {
+	if q := queue["reservations"]; q.Poison != 12 || *q.Ready != 0 || len(queue) != 8 {
 		t.Errorf("queues: got %d, and %+v", len(queue), q)
 	}
 	id := reservations.Key(sent[0].ID)

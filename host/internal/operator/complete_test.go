@@ -17,7 +17,7 @@ var completions = []struct {
 	words []string
 	want  []string
 }{
-	{[]string{""}, []string{"assets", "audit", "bulk", "completion", "doctor", "find", "gates", "guards", "help", "ids", "leaders", "levels", "locks", "messages", "ops", "poison", "processes", "programs", "queues", "rates", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
+	{[]string{""}, []string{"assets", "audit", "bulk", "completion", "doctor", "files", "find", "gates", "guards", "help", "ids", "leaders", "levels", "locks", "messages", "ops", "poison", "processes", "programs", "queues", "rates", "schedules", "send", "settings", "signals", "spool", "top", "turns", "values", "views"}},
 	{[]string{"poison", ""}, []string{"discard", "edit", "groups", "list", "retry", "show"}},
 	{[]string{"poison", "retry", "--d"}, []string{"--dry-run"}},
 	{[]string{"poison", "retry", "-queue", "m"}, []string{"mails", "months"}},

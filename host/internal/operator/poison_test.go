@@ -56,8 +56,8 @@ func TestQueues(t *testing.T) {
 	if q := got["reservations"]; *q.Ready != 1 || *q.InFlight != 1 || *q.Delayed != 0 || q.Poison != 3 || *q.Oldest <= 0 || !q.Routed {
 		t.Errorf("reservations: got %+v", q)
 	}
-	if q := got["former"]; q.Routed || q.Poison != 1 || len(got) != 7 {
-		t.Errorf("got %d queues, want 7; former: %+v", len(got), q)
+	if q := got["former"]; q.Routed || q.Poison != 1 || len(got) != 9 {
+		t.Errorf("got %d queues, want 9; former: %+v", len(got), q)
 	}
 }
 

@@ -278,6 +278,14 @@ func TestNoStoreIsMade(t *testing.T) {
 			args = append(args, "nightly", "7", "-why", "x")
 		case "schedules show", "schedules pause", "schedules resume", "schedules run":
 			args = append(args, "nightly")
+		case "files show":
+			args = append(args, command1)
+		case "files revoke", "files revoke-owner", "files release":
+			args = append(args, command1, "-why", "x")
+		case "files revoke-all":
+			args = append(args, "-why", "x", "-yes")
+		case "files delete":
+			args = append(args, command1, "-why", "x", "-yes")
 		case "schedules backfill":
 			args = append(args, "nightly", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
 		case "gates open", "gates close", "gates repair", "guards close", "guards show":

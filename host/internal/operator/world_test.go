@@ -52,7 +52,7 @@ func programs() map[string]Program {
 		"sample": {
 			Drivers: drivers, Program: act.Program{Routes: reservations.Routes, Alias: reservations.Alias,
 				Register: func(h *handlers.Registry) error {
-					reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil)
+					reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, nil, nil)
 					return nil
 				},
 				Rebuild: map[string]act.Rebuild{"months": {
@@ -219,7 +219,7 @@ func (w *world) work(t *testing.T, judge func(reservations.MakeReservation) erro
 			if err != nil {
 				t.Error(err)
 			}
-			reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, numbers)
+			reservations.Register(h, seats, reservations.Mails{Mailer: postbox{}}, numbers, nil)
 			return
 		}
 		decide := func(c reservations.Capacity, m reservations.MakeReservation) (reservations.Capacity, []channel.Message, error) {
