@@ -281,6 +281,7 @@ var builtin = map[string]string{
 	"queueReader":      "19e7f393-937e-4f77-808e-94535e297925",
 	"queueContributor": "974c5e8b-45b9-4653-ba55-5f855dd0fb88",
 	"blobReader":       "2a2b9908-6ea1-4ae2-8e65-a410df84e7d1",
+	"blobDelegator":    "db58b8e5-c6ad-4a2a-8342-4190687cbf4a",
 	"blobContributor":  "ba92f5b4-2d11-453d-a403-e96b0029c9fe",
 	"tableReader":      "76199698-9eea-4c19-bc75-cec21354c6b6",
 	"tableContributor": "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3",
@@ -312,6 +313,9 @@ func TestStorageTemplate(t *testing.T) {
 	}
 	// The web has no other roles: neither on the account nor on a name that isn't its own.
 	for _, m := range regexp.MustCompile(`(?s)roleAssignments@[^']+' = .*?\n\}`).FindAllString(b.text, -1) {
+		if strings.Contains(m, "principalId: web.") && strings.Contains(m, "roleDefinitionId: roles.blobDelegator\n") {
+			continue // it is of the account alone, and allows nothing by itself
+		}
 		if strings.Contains(m, "principalId: web.") && !regexp.MustCompile(`scope: (queues|containers|tables)\[i\]`).MatchString(m) {
 			t.Errorf("the web's role is too wide: %s", m)
 		}

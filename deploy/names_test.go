@@ -147,7 +147,7 @@ func usedNames(t *testing.T) used {
 			t.Fatal(err)
 		}
 		consts := constants(files)
-		ofWeb := slices.Contains([]string{"files/assets", "channel", "internal/wire", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "storage/lanes", "spool", "host/internal/boot"}, dir)
+		ofWeb := slices.Contains([]string{"files/assets", "files/valet", "files/valet/internal/key", "channel", "internal/wire", "coord/gate", "settings", "sample/reservations/site", "storage/doorbell", "storage/lanes", "spool", "host/internal/boot"}, dir)
 		for _, f := range files {
 			ast.Inspect(f, func(n ast.Node) bool {
 				call, ok := n.(*ast.CallExpr)
@@ -159,7 +159,7 @@ func usedNames(t *testing.T) used {
 					return true
 				}
 				switch method.Sel.Name {
-				case "Blobs", "Table":
+				case "Blobs", "Table", "Files":
 					if len(call.Args) != 1 || isLocal(method.X) {
 						return true
 					}
@@ -167,20 +167,27 @@ func usedNames(t *testing.T) used {
 						return true // what is wrapped is seen by itself
 					}
 					name := text(call.Args[0], consts)
+					if x, ok := call.Args[0].(*ast.Ident); ok && (x.Name == "public" || dir == "ops/audit" && x.Name == "name") {
+						return true // an operator names it, and deploys it; or whoever has a log of its own
+					}
 					if name == "" {
 						t.Errorf("%s: can't tell which name this is", set.Position(call.Pos()))
 					} else if method.Sel.Name == "Table" {
-						u.tables[name] = u.tables[name] || ofWeb
+						u.tables[name] = u.tables[name] || ofWeb && name != "file-held" // which workers alone note
 					} else {
 						u.containers[name] = u.containers[name] || ofWeb
 					}
+				case "In":
+					if x, ok := method.X.(*ast.Ident); ok && x.Name == "audit" {
+						u.tables[text(call.Args[1], consts)] = ofWeb
+					}
 				case "New", "NewKept":
-					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && (strings.HasPrefix(dir, "sample/") || dir == "schedule") {
+					if x, ok := method.X.(*ast.Ident); ok && (x.Name == "values" || x.Name == "views") && (strings.HasPrefix(dir, "sample/") || dir == "schedule" || dir == "files/valet") {
 						name := text(call.Args[slices.Index([]string{"", "New", "NewKept"}, method.Sel.Name)], consts)
 						if name == "" {
 							t.Errorf("%s: can't tell which collection this is", set.Position(call.Pos()))
 						}
-						u.containers[name] = u.containers[name] || x.Name == "views" // which the web shows
+						u.containers[name] = u.containers[name] || x.Name == "views" || dir == "files/valet" // which the web shows
 						u.tables[name+"-applied"] = false
 					}
 				}

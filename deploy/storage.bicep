@@ -35,6 +35,7 @@ var roles = {
   queueReader: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '19e7f393-937e-4f77-808e-94535e297925') // Storage Queue Data Reader
   queueContributor: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '974c5e8b-45b9-4653-ba55-5f855dd0fb88') // Storage Queue Data Contributor
   blobReader: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1') // Storage Blob Data Reader
+  blobDelegator: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'db58b8e5-c6ad-4a2a-8342-4190687cbf4a') // Storage Blob Delegator
   blobContributor: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', 'ba92f5b4-2d11-453d-a403-e96b0029c9fe') // Storage Blob Data Contributor
   tableReader: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '76199698-9eea-4c19-bc75-cec21354c6b6') // Storage Table Data Reader
   tableContributor: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3') // Storage Table Data Contributor
@@ -71,6 +72,8 @@ resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01'
   name: 'default'
 }
 
+// A browser sends menu wishes straight to file-inbox. Once, and whenever the site gets another address, an operator allows
+// that: millrace files cors --origin https://…
 resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = [for c in names.containers: {
   parent: blobService
   name: '${prefix}-${c.name}'
@@ -116,6 +119,18 @@ resource webBlobs 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (c
     roleDefinitionId: c.web == 'write' ? roles.blobContributor : roles.blobReader
   }
 }]
+
+// A key for a file is signed with a key that the account gives. That key allows no more than the web's other roles. The
+// worker's role on blobs includes this one.
+resource webSigns 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
+  scope: storage
+  name: guid(storage.id, web.id, roles.blobDelegator)
+  properties: {
+    principalId: web.properties.principalId
+    principalType: 'ServicePrincipal'
+    roleDefinitionId: roles.blobDelegator
+  }
+}
 
 resource webRows 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (t, i) in names.tables: if (!empty(t.web)) {
   scope: tables[i]

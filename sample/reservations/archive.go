@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/views"
 )
@@ -35,7 +36,7 @@ func (e Evening) Keep(m KeepEvening) (Evening, []channel.Message, error) {
 }
 
 // Archive keeps the evening of a date, and then deletes all that is stored of its reservations: rows of the ledger,
-// receipts and requests. Only the [Capacity] stays, closed and empty.
+// receipts, requests and menu wishes. Only the [Capacity] stays, closed and empty.
 //
 //	DateArchived ─▶ Archive.Keep ─▶ KeepEvening ─▶ Evening.Keep ─▶ EveningKept ─▶ Archive.Forget
 //
@@ -46,12 +47,13 @@ type Archive struct {
 	ledger   *Ledger
 	statuses *views.View[Status]
 	requests *storage.Blobs
+	wishes   wishes
 }
 
-// NewArchive returns the archive of a store.
-func NewArchive(c *channel.Channels) *Archive {
+// NewArchive returns the archive of a store. Files may be nil where there are no menu wishes.
+func NewArchive(c *channel.Channels, files *valet.Valet) *Archive {
 	s := c.Store()
-	return &Archive{ledger: NewLedger(s, nil), statuses: Statuses(c), requests: s.Blobs("requests")}
+	return &Archive{ledger: NewLedger(s, nil), statuses: Statuses(c), requests: s.Blobs("requests"), wishes: wishes{files}}
 }
 
 // Keep sends what the ledger knows of a date to its evening.
@@ -68,6 +70,9 @@ func (a *Archive) Forget(ctx context.Context, e EveningKept) error {
 	_, rows, err := a.read(ctx, e.Date)
 	if err != nil {
 		return fmt.Errorf("archive: read: %w", err)
+	}
+	if err := a.wishes.forget(ctx, e.Date, "the date is archived"); err != nil {
+		return fmt.Errorf("archive: %w", err)
 	}
 	for _, keys := range rows {
 		for _, key := range keys {

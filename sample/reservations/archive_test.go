@@ -18,7 +18,7 @@ func TestLateAcceptanceAndArchiveInAnyOrder(t *testing.T) {
 	t.Parallel()
 	file := openStore(t)
 	store, interleave := turns(file)
-	l, a := reservations.NewLedger(store, numbers(t, file)), reservations.NewArchive(sampleChannels(t, store))
+	l, a := reservations.NewLedger(store, numbers(t, file)), reservations.NewArchive(sampleChannels(t, store), nil)
 	n := 0
 	for order := range schedules([]int{4, 7}) {
 		e := accepted(fmt.Sprintf("reservation-%d", n))

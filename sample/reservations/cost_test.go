@@ -45,7 +45,7 @@ func TestCostOfACommand(t *testing.T) {
 	quiet := slog.New(slog.DiscardHandler)
 	channels := sampleChannels(t, store)
 	registry := handlers.NewRegistry(channels, handlers.Config{Logger: quiet})
-	reservations.Register(registry, 1000, reservations.Mails{Mailer: &outbox{}}, numbers(t, store))
+	reservations.Register(registry, 1000, reservations.Mails{Mailer: &outbox{}}, numbers(t, store), nil)
 	w, err := worker.New(registry, worker.Config{Logger: quiet, Metrics: metrics})
 	if err != nil {
 		t.Fatal(err)

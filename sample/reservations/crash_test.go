@@ -179,7 +179,7 @@ func work(t *testing.T, s *storage.Store, m reservations.Mailer) (stop func()) {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
 	h := handlers.NewRegistry(sampleChannels(t, s), handlers.Config{Logger: quiet})
-	reservations.Register(h, crashSeats, reservations.Mails{Mailer: m}, numbers(t, s))
+	reservations.Register(h, crashSeats, reservations.Mails{Mailer: m}, numbers(t, s), nil)
 	w, err := worker.New(h, worker.Config{Logger: quiet, Visibility: 3 * time.Second, DrainTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,9 @@
 // writes to the person. Each is a subscriber group of its own ([Routes]), so that a mail server that is down delays
 // mails and nothing else. [Register] puts everything together on one screen.
 //
+// A guest may add a menu wish to a reservation: a picture or a PDF. The bytes go past the program, with keys of package
+// valet ([Files]); their events are folded into the Status ([Wish]), too. The newest file that was accepted counts.
+//
 // A [Season] can't be booked before its gate is open. Only the site asks it, before it sends a command.
 //
 // # Late, repeated and reordered messages
@@ -38,6 +41,8 @@
 //     source, the newest event only (views.Latest).
 //   - Numbered and Cancelled of one reservation have different sources. A cancelled reservation never comes back, so
 //     the status folds them in any order (views.Project).
+//   - Files of one reservation have different sources. So the status keeps the newest of those that were accepted, and
+//     the newest of those that weren't.
 //   - The ledger doesn't fold; see [Ledger] for why it is right in any order, and why no number is given twice.
 //   - A sent mail can't be taken back, so a guard lets each event through once. The mail's ID is derived from the
 //     event's, so that its reader can recognise the rare repeat.

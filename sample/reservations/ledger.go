@@ -164,8 +164,13 @@ func (l *Ledger) remove(ctx context.Context, date, id string, etag storage.ETag)
 
 // On yields the accepted reservations of a date, by key.
 func (l *Ledger) On(ctx context.Context, date string) iter.Seq2[ReservationNumbered, error] {
+	return Guests(ctx, l.rows, date)
+}
+
+// Guests yields the accepted reservations of a date from the table "reservations", by key.
+func Guests(ctx context.Context, reservations *storage.Table, date string) iter.Seq2[ReservationNumbered, error] {
 	return func(yield func(ReservationNumbered, error) bool) {
-		for row, err := range l.rows.Query(ctx, date, storage.RowRange{}) {
+		for row, err := range reservations.Query(ctx, date, storage.RowRange{}) {
 			var e ReservationNumbered
 			if err == nil {
 				err = json.Unmarshal(row.Data, &e)

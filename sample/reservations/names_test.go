@@ -87,7 +87,7 @@ func TestNoLogHoldsTheRightToCancel(t *testing.T) {
 				return nil
 			}),
 			Receipt: func(id string) string { return "https://tables.example.org/reservations/" + id },
-		}, numbers(t, broken))
+		}, numbers(t, broken), nil)
 		w, err := worker.New(h, worker.Config{Logger: log})
 		if err != nil {
 			t.Fatal(err)

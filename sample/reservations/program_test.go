@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/sample/reservations"
@@ -19,7 +20,11 @@ const houseSeats = 10
 func program(mails reservations.Mailer) millracetest.Program {
 	return millracetest.Program{Routes: reservations.Routes, Register: func(h *handlers.Registry) error {
 		numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-		reservations.Register(h, houseSeats, reservations.Mails{Mailer: mails}, numbers)
+		if err != nil {
+			return err
+		}
+		files, err := reservations.Files(h.Channels(), valet.Config{})
+		reservations.Register(h, houseSeats, reservations.Mails{Mailer: mails}, numbers, files)
 		return err
 	}}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/schedule"
 	"github.com/millrace-go/millrace/storage"
@@ -38,13 +39,20 @@ func Routes() (*channel.Routes, error) {
 		channel.Event[DateClosed]("months"),
 		channel.Event[DateArchived]("ledger"),
 		channel.Event[EveningKept]("ledger"),
+		channel.Event[valet.Uploaded]("statuses", "ledger"),
+		channel.Event[valet.Rejected]("statuses"),
 		schedule.Route(),
+		valet.Route(),
 	)
 }
 
-// Register sets the handlers of all messages. A worker also needs [Schedule]. Numbers may be nil where no handler runs.
-func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequence) {
+// Register sets the handlers of all messages. A worker also needs [Schedule]. Numbers may be nil where no handler runs,
+// and files, see [Files], where no menu wish comes.
+func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequence, files *valet.Valet) {
 	c := h.Channels()
+	if files != nil {
+		registerWishes(h, files)
+	}
 
 	capacities := Capacities(c, seats)
 	handlers.Decide(h, capacities, MakeReservation.date, Capacity.Reserve,
@@ -72,8 +80,13 @@ func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequenc
 	ledger := NewLedger(c.Store(), numbers)
 	handlers.React(h, "ledger", ledger.Accept)
 	handlers.React(h, "ledger", ledger.Reject)
-	handlers.React(h, "ledger", ledger.Cancel)
-	archive := NewArchive(c)
+	handlers.React(h, "ledger", func(ctx context.Context, e ReservationCancelled) error {
+		if err := ledger.Cancel(ctx, e); err != nil {
+			return err
+		}
+		return wishes{files}.cancel(ctx, e)
+	})
+	archive := NewArchive(c, files)
 	handlers.React(h, "ledger", archive.Keep)
 	handlers.React(h, "ledger", archive.Forget)
 
@@ -83,6 +96,15 @@ func Register(h *handlers.Registry, seats int, mails Mails, numbers *ids.Sequenc
 	handlers.ReactOnce(h, MailQueue, mails.KeepBooked)
 	handlers.ReactOnce(h, MailQueue, mails.Remind)
 	handlers.ReactOnce(h, MailQueue, mails.Alert)
+}
+
+// registerWishes sets the handlers of menu wishes.
+func registerWishes(h *handlers.Registry, files *valet.Valet) {
+	files.Register(h)
+	statuses := Statuses(h.Channels())
+	views.Project(h, statuses, wishOf, Status.Wished)
+	views.Project(h, statuses, unwishOf, Status.Unwished)
+	handlers.React(h, "ledger", wishes{files}.replace)
 }
 
 // Numbers returns the counter that numbers the accepted reservations of a store. Close it at the end of the process.

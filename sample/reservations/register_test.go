@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/millracetest"
 	"github.com/millrace-go/millrace/poison"
@@ -33,8 +34,12 @@ func TestRegistrationIsComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files, err := reservations.Files(c, valet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h := handlers.NewRegistry(c, handlers.Config{})
-	reservations.Register(h, 40, reservations.Mails{}, nil)
+	reservations.Register(h, 40, reservations.Mails{}, nil, files)
 	reservations.Schedule(h, "Europe/Berlin", reservations.MinRetention)
 	if err := h.Err(); err != nil {
 		t.Fatal(err)
@@ -73,7 +78,7 @@ func TestFaultyReservations(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := handlers.NewRegistry(c, handlers.Config{Logger: slog.New(slog.DiscardHandler)})
-		reservations.Register(h, 40, reservations.Mails{}, numbers(t, c.Store()))
+		reservations.Register(h, 40, reservations.Mails{}, numbers(t, c.Store()), nil)
 		w, err := worker.New(h, worker.Config{})
 		if err != nil {
 			t.Fatal(err)

@@ -63,6 +63,7 @@ type Status struct {
 	Status   State  `json:"status"`
 	Number   string `json:"number,omitempty"` // 1042-9; empty until it is accepted
 	Reason   string `json:"reason,omitempty"` // why it was rejected, or can't be cancelled
+	Wish     Wish   `json:"wish,omitzero"`
 }
 
 // Accept folds a ReservationNumbered. A cancelled reservation only gets its number.
@@ -71,12 +72,12 @@ func (s Status) Accept(e ReservationNumbered) Status {
 		s.Number = e.Number
 		return s
 	}
-	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: e.Number, Reason: s.Reason}
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: e.Number, Reason: s.Reason, Wish: s.Wish}
 }
 
 // Keep folds a CancellationRefused: only the reason is new.
 func (s Status) Keep(e CancellationRefused) Status {
-	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: s.Number, Reason: e.Reason}
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Accepted, Number: s.Number, Reason: e.Reason, Wish: s.Wish}
 }
 
 // Reject folds a ReservationRejected.
@@ -84,7 +85,7 @@ func (Status) Reject(e ReservationRejected) Status {
 	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Rejected, Reason: e.Reason}
 }
 
-// Cancel folds a ReservationCancelled, and keeps the number.
+// Cancel folds a ReservationCancelled, and keeps the number and the wish.
 func (s Status) Cancel(e ReservationCancelled) Status {
-	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Cancelled, Number: s.Number}
+	return Status{ID: e.ID, Date: e.Date, Name: e.Name, Quantity: e.Quantity, Status: Cancelled, Number: s.Number, Wish: s.Wish}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/millrace-go/millrace/channel"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/views/viewstest"
 )
 
@@ -104,11 +105,18 @@ func TestStatusInAnyOrder(t *testing.T) {
 			return s.Accept(e)
 		case ReservationCancelled:
 			return s.Cancel(e)
+		case valet.Uploaded:
+			return s.Wished(e)
+		case valet.Rejected:
+			return s.Unwished(e)
 		}
 		panic(fmt.Sprintf("no such event: %T", e))
 	}
 	viewstest.OrderFree(t, func() Status { return Status{} }, fold, []viewstest.Event{
 		{Message: numbered}, {Message: ReservationCancelled(m)},
+		{Message: valet.Rejected{ID: "w1", Reason: "too late"}}, {Message: valet.Uploaded{ID: "w2", Name: "a.png"}},
+		{Message: valet.Uploaded{ID: "w3", Name: "b.pdf"}}, {Message: valet.Rejected{ID: "w4", Reason: "no picture"}},
+		{Message: valet.Rejected{ID: "w5", Reason: "a virus"}},
 	})
 	got := fold(fold(Status{}, ReservationCancelled(m)), numbered)
 	if want := (Status{ID: m.ID, Date: date, Name: "Ada", Quantity: 3, Status: Cancelled, Number: "1042-9"}); got != want {
@@ -122,5 +130,27 @@ func TestStatusInAnyOrder(t *testing.T) {
 	got = Status{}.Reject(ReservationRejected{ID: m.ID, Date: m.Date, Name: m.Name, Email: m.Email, Quantity: 3, Reason: "Full."})
 	if want := (Status{ID: m.ID, Date: date, Name: "Ada", Quantity: 3, Status: Rejected, Reason: "Full."}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// The newest wish counts, and a newer file that was refused doesn't end it.
+func TestWish(t *testing.T) {
+	t.Parallel()
+	s := Status{}.Wished(valet.Uploaded{ID: "w2", Name: "a.png", Type: "image/png"})
+	for _, test := range []struct {
+		name string
+		got  Status
+		want Wish
+	}{
+		{"one", s, Wish{File: "w2", Name: "a.png", Type: "image/png"}},
+		{"an older one comes late", s.Wished(valet.Uploaded{ID: "w1", Name: "b.png"}), Wish{File: "w2", Name: "a.png", Type: "image/png"}},
+		{"a newer one", s.Wished(valet.Uploaded{ID: "w3", Name: "c.pdf", Type: "application/pdf"}), Wish{File: "w3", Name: "c.pdf", Type: "application/pdf"}},
+		{"an older one is refused late", s.Unwished(valet.Rejected{ID: "w1", Reason: "no"}), Wish{File: "w2", Name: "a.png", Type: "image/png"}},
+		{"a newer one is refused", s.Unwished(valet.Rejected{ID: "w3", Reason: "no"}), Wish{File: "w2", Name: "a.png", Type: "image/png", Refused: "w3", Reason: "no"}},
+		{"and replaced", s.Unwished(valet.Rejected{ID: "w3", Reason: "no"}).Wished(valet.Uploaded{ID: "w4", Name: "d.png"}), Wish{File: "w4", Name: "d.png"}},
+	} {
+		if test.got.Wish != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.name, test.got.Wish, test.want)
+		}
 	}
 }

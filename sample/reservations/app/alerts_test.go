@@ -114,7 +114,7 @@ func TestFindingsAreMailed(t *testing.T) {
 	var server outbox
 	program := millracetest.Program{Routes: reservations.Routes, Register: func(h *handlers.Registry) error {
 		numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-		reservations.Register(h, 10, reservations.Mails{Mailer: &server}, numbers)
+		reservations.Register(h, 10, reservations.Mails{Mailer: &server}, numbers, nil)
 		return err
 	}}
 	millracetest.Run(t, program, func(t *testing.T, app *millracetest.App) {

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
 	"github.com/millrace-go/millrace/files/assets"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/guard"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/host"
@@ -71,6 +72,9 @@ type program struct {
 	elsewhere *string     // the URL of another origin that has the static files; empty for none
 	static    *assets.Set // nil where no web runs
 
+	files      *valet.Valet // of menu wishes
+	kitchenKey *string      // see site.Config
+
 	live *settings.Settings[Live]
 	site atomic.Pointer[site.Site] // nil where no web runs
 }
@@ -112,9 +116,13 @@ func (p *program) flags(f *host.Flags) {
 		"web's own machine are not counted. Only a web needs it."+whileRunning+" perAddress")
 	p.perMail = f.Int("per-mail", 20, 0, maxPerDoor, "how many `RESERVATIONS` may be asked for with one e-mail address in an hour, likewise."+whileRunning+" perMail")
 	p.proxies = f.Int("proxies", 0, 0, 10, "the number of `PROXIES` before the web that add their client's address to X-Forwarded-For. Without it, everybody\n"+
-		"behind a proxy has one address, and behind one on the web's own machine nobody is counted. Only a web needs it")
+		"behind a proxy has one address, and behind one on the web's own machine nobody is counted. With it, keys of files\n"+
+		"are for requests of which a proxy says, by X-Forwarded-Proto, that they came over HTTPS. Only a web needs it")
 	p.elsewhere = f.String("assets", "", "the `URL` of a place that has the site's static files, too, and ends with a slash; millrace assets push puts them\n"+
 		"there. Pages name it once it has all files. Only a web needs it. Defaults to none")
+	p.kitchenKey = f.String("kitchen-key", "", "the `PASSWORD` of the restaurant's own pages, /evenings/DATE: who comes on a date, with their menu wishes. Its user\n"+
+		"name is kitchen, and it has 16 bytes or more. Only a web needs it. Defaults to none, and no such pages")
+	f.Check("kitchen-key", func() error { return site.CheckKitchenKey(*p.kitchenKey) })
 	f.Check("season-opens", func() error { return p.setOpening(*opens) })
 }
 
@@ -169,6 +177,9 @@ func (p *program) start(ctx context.Context, a *host.App) (err error) {
 		return err
 	}
 	a.Say("Mails go to %s. A day begins at midnight in %s.", p.mailsTo, p.zone)
+	if err := p.openFiles(a); err != nil {
+		return err
+	}
 	if a.Worker {
 		if p.numbers, err = reservations.Numbers(a.Store, ids.Config{Metrics: a.Metrics, Logger: a.Log}); err != nil {
 			return err
@@ -189,6 +200,20 @@ func (p *program) start(ctx context.Context, a *host.App) (err error) {
 	return nil
 }
 
+// openFiles makes the keys of menu wishes. Behind proxies every connection comes from one of them, so whatever connects
+// may say that a guest has come over HTTPS.
+func (p *program) openFiles(a *host.App) (err error) {
+	cfg := valet.Config{Logger: a.Log}
+	if *p.proxies > 0 {
+		cfg.Proxies = []string{"0.0.0.0/0", "::/0"}
+	}
+	if !reservations.KeepsFiles(a.Store) {
+		a.Say("The store keeps no files, so guests can't add menu wishes.")
+	}
+	p.files, err = reservations.Files(a.Channels, cfg)
+	return err
+}
+
 // publish puts the static files where webs of other versions find them. While the store is away, that waits.
 func (p *program) publish(ctx context.Context, a *host.App) (err error) {
 	if p.static, err = site.Assets(*p.elsewhere, a.Log); err != nil {
@@ -203,7 +228,7 @@ func (p *program) publish(ctx context.Context, a *host.App) (err error) {
 }
 
 func (p *program) register(h *handlers.Registry) error {
-	reservations.Register(h, *p.seats, p.mails, p.numbers)
+	reservations.Register(h, *p.seats, p.mails, p.numbers, p.files)
 	reservations.Schedule(h, p.zone.String(), *p.keep)
 	return nil
 }
@@ -220,8 +245,12 @@ func months() host.Rebuild {
 }
 
 func (p *program) web(a *host.App) (http.Handler, error) {
-	now := p.live.Now()
+	now, files := p.live.Now(), p.files
+	if !reservations.KeepsFiles(a.Store) {
+		files = nil
+	}
 	s, err := site.New(a.Channels, site.Config{Now: p.now, Logger: a.Log, Stopping: a.Stopping, Assets: p.static, Seats: *p.seats, Season: p.season,
+		Files: files, KitchenKey: *p.kitchenKey,
 		PerAddress: now.PerAddress, PerMail: now.PerMail, Proxies: *p.proxies, RateLimiter: throttle.Config{Metrics: a.Metrics}})
 	if err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func TestAMailServerThatIsAway(t *testing.T) {
 		Routes: reservations.Routes,
 		Register: func(h *handlers.Registry) error {
 			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers, nil)
 			return err
 		},
 		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Limiter: smtp.Limiter}},
@@ -95,7 +95,7 @@ func TestMailsKeepTheirRate(t *testing.T) {
 		Routes: reservations.Routes,
 		Register: func(h *handlers.Registry) error {
 			numbers, err := reservations.Numbers(h.Channels().Store(), ids.Config{})
-			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers)
+			reservations.Register(h, 1000, reservations.Mails{Mailer: guarded{&server, smtp}}, numbers, nil)
 			return err
 		},
 		Queues: map[string]worker.QueueConfig{reservations.MailQueue: {Limiter: smtp.Limiter}},

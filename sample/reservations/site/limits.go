@@ -21,6 +21,7 @@ type limiters struct {
 	address          func(r *http.Request) string
 	proxies          int
 	addresses, mails *throttle.RateLimiter // of IP addresses, and of e-mail addresses
+	wishes           *throttle.RateLimiter // of reservations
 	counts           *counts               // of their answers
 }
 
@@ -38,14 +39,24 @@ func newLimiters(cfg Config, known known) (d limiters, err error) {
 	if d.mails, err = throttle.NewRateLimiter(perMail, c); err != nil {
 		return d, err
 	}
+	if d.wishes, err = throttle.NewRateLimiter(perReservation, throttle.Config{Logger: cfg.Logger, Metrics: cfg.RateLimiter.Metrics, Key: cfg.RateLimiter.Key}); err != nil {
+		return d, err
+	}
+	if err := d.wishes.Set(quotas(perReservation, wishesAnHour, time.Hour), nil); err != nil {
+		return d, err
+	}
 	return d, d.set(cfg.PerAddress, cfg.PerMail)
 }
 
 // The names of the rate limiters, and of their quotas.
 const (
-	perAddress = "per-address"
-	perMail    = "per-mail"
+	perAddress     = "per-address"
+	perMail        = "per-mail"
+	perReservation = "per-reservation"
 )
+
+// wishesAnHour bounds the uploads of a reservation, and so what the inbox holds: a file lies there for an hour at most.
+const wishesAnHour = 10
 
 // set changes the limits. 0 is none.
 func (d *limiters) set(addresses, mails int) error {

@@ -28,7 +28,7 @@ func loadPages(static *assets.Set) map[string]*template.Template {
 		"people": people,
 	}).ParseFS(files, "templates/layout.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"calendar", "form", "receipt", "found", "kept", "message"} {
+	for _, name := range []string{"calendar", "form", "receipt", "found", "kept", "message", "evening"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(files, "templates/"+name+".html"))
 	}
 	return all

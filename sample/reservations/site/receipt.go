@@ -18,6 +18,8 @@ type receiptPage struct {
 	Self       string // where this page can be loaded again
 	Events     string // address of the event stream; empty when no change is expected
 	Calendar   string // link for choosing another day
+	Script     bool   // the page has what uploads a wish, now or once the reservation is accepted
+	TakesWish  bool
 }
 
 // cancelAsked marks the address of a receipt whose owner has just asked to cancel. It only changes the page's text
@@ -55,6 +57,9 @@ func (s *site) showReceipt(w http.ResponseWriter, r *http.Request, code int, sta
 	}
 	if p.Cancelling || status.Status == reservations.Pending {
 		p.Events = receiptPath(status.ID) + "/events"
+	}
+	if !p.Cancelling && s.mayWish(status) && s.allowFiles(w, r) {
+		p.Script, p.TakesWish = true, status.Status == reservations.Accepted
 	}
 	s.page(w, r, "receipt", code, p)
 }

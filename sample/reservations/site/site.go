@@ -8,6 +8,9 @@
 //	GET  /reservations/{id}         the receipt
 //	GET  /reservations/{id}/events  the receipt as server-sent events, whenever it changes
 //	POST /reservations/{id}/cancel  asks to cancel
+//	POST /reservations/{id}/wish    asks for a key that uploads a menu wish, by JSON alone
+//	…    /files/                    whoever has such a key; see package valet
+//	GET  /evenings/{date}           for the kitchen: who comes, with their wishes
 //	GET  /views/months/{month}      the calendar's view
 //
 // A request for a page reads views. A request that changes something sends a command, and is answered before the
@@ -19,7 +22,7 @@
 // the reservation is decided.
 //
 // An answer is JSON when the Accept header prefers it or the request's body is JSON; otherwise it is a page.
-// Pages work without JavaScript.
+// Pages work without JavaScript; an upload needs it.
 package site
 
 import (
@@ -29,10 +32,12 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/files/assets"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/storage"
 	"github.com/millrace-go/millrace/throttle"
@@ -50,6 +55,12 @@ type Config struct {
 
 	// Assets are the site's static files; see [Assets]. Defaults to those of the program alone.
 	Assets *assets.Set
+
+	// Files has the keys of menu wishes, where the store keeps files. Defaults to none, and no wishes.
+	Files *valet.Valet
+
+	// KitchenKey is the password of the restaurant's pages; see [CheckKitchenKey]. Defaults to none, and no such pages.
+	KitchenKey string
 
 	// Seats is the number of seats a day: the site offers no more at a time. Defaults to reservations.MaxQuantity,
 	// which is the most in any case.
@@ -112,6 +123,7 @@ type site struct {
 	statuses *views.View[reservations.Status]
 	requests *storage.Blobs // the requests that were sent, by reservations.Key
 	numbers  *storage.Table // see reservations.Numbered
+	guests   *storage.Table // see reservations.Guests
 	limiters limiters
 
 	reader
@@ -131,6 +143,9 @@ func New(channels *channel.Channels, cfg Config) (*Site, error) {
 	if cfg.Seats < 0 || cfg.StreamFor < 0 || cfg.MaxStreams < 0 || cfg.Timeout < 0 || cfg.PerAddress < 0 || cfg.PerMail < 0 || cfg.Proxies < 0 {
 		return nil, fmt.Errorf("site: Seats is %d, StreamFor %v, MaxStreams %d, Timeout %v, PerAddress %d, PerMail %d, Proxies %d; want none of them negative",
 			cfg.Seats, cfg.StreamFor, cfg.MaxStreams, cfg.Timeout, cfg.PerAddress, cfg.PerMail, cfg.Proxies)
+	}
+	if err := CheckKitchenKey(cfg.KitchenKey); err != nil {
+		return nil, fmt.Errorf("site: KitchenKey: %w", err)
 	}
 	cfg.Seats = min(cmp.Or(cfg.Seats, reservations.MaxQuantity), reservations.MaxQuantity)
 	cfg.StreamFor = cmp.Or(cfg.StreamFor, 2*time.Minute)
@@ -153,7 +168,7 @@ func New(channels *channel.Channels, cfg Config) (*Site, error) {
 	s := &site{
 		makes: makes, cancels: cancels,
 		reader: reader{reservations.Months(channels), channels.Spools()}, statuses: reservations.Statuses(channels),
-		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"),
+		requests: channels.Store().Blobs(requestsContainer), numbers: channels.Store().Table("numbers"), guests: channels.Store().Table("reservations"),
 		cfg: cfg, streams: make(chan struct{}, cfg.MaxStreams), answers: answers{log: cfg.Logger, pages: loadPages(cfg.Assets)},
 	}
 	if s.limiters, err = newLimiters(cfg, knownBy(s.requested)); err != nil {
@@ -174,6 +189,13 @@ func (s *site) handler(static http.Handler) http.Handler {
 		"GET /reservations/{id}/cancel":  s.afterCancel,
 		"GET /views/months/{month}":      s.monthView(),
 		"GET /static/":                   static.ServeHTTP,
+	}
+	if s.cfg.Files != nil {
+		known["POST /reservations/{id}/wish"] = s.serve(s.wish)
+		known[filesPath] = s.cfg.Files.ServeHTTP
+	}
+	if s.cfg.KitchenKey != "" {
+		known["GET /evenings/{date}"] = s.serve(s.evening)
 	}
 	mux, strict := http.NewServeMux(), http.NewServeMux() // strict tells 404 from 405; a mux with "/" can't
 	for pattern, h := range known {
@@ -237,10 +259,17 @@ var security = http.Header{
 	"Permissions-Policy":           {"camera=(), geolocation=(), microphone=()"},
 }
 
-// securityHeaders adds these headers, and what pages may load from where. sources are those of static files.
+// policy says what pages may load from where. static are the sources of static files, and wishes those of menu wishes
+// besides the site itself.
+func policy(static string, wishes ...string) []string {
+	more := strings.Join(append([]string{""}, wishes...), " ")
+	return []string{"default-src 'none'; script-src " + static + "; style-src " + static + "; img-src " + static + more +
+		"; connect-src 'self'" + more + "; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"}
+}
+
+// securityHeaders adds these headers. sources are those of static files.
 func securityHeaders(next http.Handler, sources string) http.Handler {
-	policy := []string{"default-src 'none'; script-src " + sources + "; style-src " + sources + "; img-src " + sources +
-		"; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"}
+	policy := policy(sources)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		maps.Copy(h, security)

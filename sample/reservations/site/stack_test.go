@@ -21,6 +21,7 @@ import (
 
 	"github.com/millrace-go/millrace/channel"
 	"github.com/millrace-go/millrace/coord/ids"
+	"github.com/millrace-go/millrace/files/valet"
 	"github.com/millrace-go/millrace/handlers"
 	"github.com/millrace-go/millrace/sample/reservations"
 	"github.com/millrace-go/millrace/sample/reservations/site"
@@ -46,6 +47,7 @@ type stack struct {
 	hangs    atomic.Bool  // makes the store wait until the caller gives up
 	log      *logBuffer
 	mails    *outbox
+	files    *valet.Valet
 }
 
 func newStack(t *testing.T, cfg site.Config, change ...func(*httptest.Server)) *stack {
@@ -62,7 +64,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *stack)) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		test(t, newStack(t, site.Config{}))
+		test(t, newStack(t, site.Config{KitchenKey: kitchenKey}))
 	})
 	t.Run("azure", func(t *testing.T) {
 		t.Parallel()
@@ -70,7 +72,7 @@ func onEachStore(t *testing.T, test func(t *testing.T, s *stack)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		test(t, newStackOn(t, store, site.Config{}))
+		test(t, newStackOn(t, store, site.Config{KitchenKey: kitchenKey}))
 	})
 }
 
@@ -107,7 +109,11 @@ func newStackOn(t *testing.T, store *storage.Store, cfg site.Config, change ...f
 	if err != nil {
 		t.Fatal(err)
 	}
-	reservations.Register(s.registry, 40, reservations.Mails{Mailer: s.mails}, numbers)
+	if cfg.Files, err = reservations.Files(s.channels, valet.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	s.files = cfg.Files
+	reservations.Register(s.registry, 40, reservations.Mails{Mailer: s.mails}, numbers, cfg.Files)
 	if err := s.registry.Err(); err != nil {
 		t.Fatal(err)
 	}
