@@ -97,7 +97,7 @@ func (b *book) orderNote(ctx context.Context, act, on, why string) error {
 	return b.note(ctx, entry{act: act, on: on, who: program, why: why, result: "asked"})
 }
 
-// An entry is a row of the audit log. None of its texts has a key.
+// An entry is a row of the log. None of its texts has a key.
 type entry struct {
 	act, on, who, why, result string
 	from                      string // a client's address; "": the program acts

@@ -22,9 +22,9 @@
 //
 // # Two keys
 //
-// Our key is a URL of the program. It is long-lived, can be revoked at once, and each use of it is a row of the audit
-// log. For the bytes it leads to a second key, which lives for minutes: a shared access signature where the store has
-// such signatures, and else one more URL of the program.
+// Our key is a URL of the program. It is long-lived, can be revoked at once, and each use of it is a row of a log
+// ([Log]). For the bytes our key leads to a second key, which lives for minutes: a shared access signature where the
+// store has such signatures, and else one more URL of the program.
 //
 //	client ── our key ──▶ web: is the file's grant alive? ── a URL for each part ──▶ client ══ bytes ══▶ file-inbox
 //	client ── complete ──▶ web ── command ──▶ worker: size, type, digest, scan ══ copy ══▶ file-store ── Uploaded ──▶
@@ -86,5 +86,7 @@
 //	web.go        the web's part, which knows a key; visit.go is a request with a good one
 //	upload.go     requests of uploads; own.go takes bytes where the store has no URLs
 //	download.go   requests of downloads; folder.go those of folders
-//	answer.go     answers
+//	answer.go     answers; proxies.go knows whether a request came over HTTPS, and from where
+//	script.go     upload.js, for browsers
+//	internal/key  the text of a key, and the secrets that sign keys
 package valet

@@ -24,20 +24,20 @@ func (v *visit) download(op string) error {
 	switch {
 	case op != "" || v.r.Method != http.MethodGet && v.r.Method != http.MethodHead:
 		return errVerb
-	case v.f.dead(v.t.ID.String(), v.t.Made()) != "":
+	case v.f.revokes(v.t.ID.String(), v.t.Made()):
 		return errRevoked
 	case v.f.State.Ended():
 		return errOver
 	case v.f.State != StateClean:
 		return refusal{http.StatusNotFound, "the file isn't there yet: it is " + string(v.f.State)}
 	}
-	if v.mark() == listedMark {
+	if v.t.Mark == listedMark {
 		folder := path.Dir(v.f.ID) + keySign + v.t.ID.String()
 		if reason, err := v.web.book.ended(v.r.Context(), folderKey(folder), v.t.Made()); err != nil || reason != "" {
 			return either(err, errRevoked)
 		}
 	}
-	how := storage.FileKey{For: readFor, Type: v.f.mediaType(), Disposition: disposition(v.f, v.mark() == inlineMark)}
+	how := storage.FileKey{For: readFor, Type: v.f.mediaType(), Disposition: disposition(v.f, v.t.Mark == inlineMark)}
 	if v.r.Method == http.MethodHead { // no use, so it leads to no key of the store
 		return v.serveFile(how)
 	}

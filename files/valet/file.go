@@ -79,18 +79,10 @@ func (f File) mediaType() string {
 	return f.Type
 }
 
-// dead says why a key of the file counts no more, or "". made is when the key was made.
-func (f File) dead(key string, made time.Time) string {
-	switch {
-	case f.State == StateRevoked:
-		return "revoked"
-	case !made.After(f.Before):
-		return "revoked"
-	}
-	if _, ok := f.Gone[key]; ok {
-		return "revoked"
-	}
-	return ""
+// revokes reports whether a key of the file counts no more. made is when the key was made.
+func (f File) revokes(key string, made time.Time) bool {
+	_, one := f.Gone[key]
+	return one || f.State == StateRevoked || !made.After(f.Before)
 }
 
 func (f File) complete(m complete) (File, []channel.Message, error) {

@@ -29,7 +29,7 @@ func (v *visit) folder(op string) error {
 	if reason, err := v.web.book.ended(v.r.Context(), folderKey(name(v.t)), v.t.Made()); err != nil || reason != "" {
 		return either(err, errRevoked)
 	}
-	rule := v.mark()
+	rule := v.t.Mark
 	switch {
 	case op != "":
 		return errVerb
@@ -84,10 +84,10 @@ func (v *visit) list() error {
 // listed is a file of the list.
 func (v *visit) listed(f File) (Status, error) {
 	one := Status{ID: f.ID, State: f.State, Reason: f.Reason, Name: f.Name, Type: f.Type, Size: f.Size, Until: f.Until}
-	if f.State != StateClean || f.dead("", v.t.Made()) != "" {
+	if f.State != StateClean || f.revokes("", v.t.Made()) {
 		return one, nil
 	}
-	read := key.Token{Verb: key.ToRead, Until: earlier(v.t.Until, time.Now().Add(writeFor)), ID: v.t.ID, Owner: v.t.Owner, File: f.ID, Rest: listedMark + "\n" + v.owner()}
+	read := key.Token{Verb: key.ToRead, Until: earlier(v.t.Until, time.Now().Add(writeFor)), ID: v.t.ID, Owner: v.t.Owner, File: f.ID, Mark: listedMark, Holder: v.owner()}
 	text, err := v.web.issuer.ring.Sign(v.r.Context(), read)
 	one.URL, one.Until = v.web.cfg.URL+text, read.Until
 	return one, err

@@ -60,7 +60,7 @@ type Key struct {
 	Parts    int   `json:"parts,omitempty"`
 }
 
-// The marks of a token's rest.
+// The marks of downloads.
 const (
 	inlineMark = "inline"
 	listedMark = "listed" // from the list of a folder, by the folder's key
@@ -107,9 +107,9 @@ func (i *issuer) download(ctx context.Context, id string, d Download) (Key, erro
 	if err == nil && (d.Uses < 0 || d.Uses > 65_535) {
 		err = fmt.Errorf("%w: Uses is %d; want 0 to 65535", storage.ErrInvalid, d.Uses)
 	}
-	t := key.Token{Verb: key.ToRead, File: id, Uses: uint16(d.Uses), Rest: "\n" + d.Owner}
+	t := key.Token{Verb: key.ToRead, File: id, Uses: uint16(d.Uses), Holder: d.Owner}
 	if d.Inline {
-		t.Rest = inlineMark + t.Rest
+		t.Mark = inlineMark
 	}
 	return i.short(ctx, "download", t, d.Owner, ttl, err)
 }
@@ -121,7 +121,7 @@ func (i *issuer) folder(ctx context.Context, f Folder) (Key, error) {
 	if _, ok := i.rules[f.Rule]; err == nil && f.Rule != "" && !ok {
 		err = i.noRule(f.Rule)
 	}
-	return i.short(ctx, "folder", key.Token{Verb: key.ToFolder, File: f.Path, Rest: f.Rule + "\n" + f.Owner}, f.Owner, ttl, err)
+	return i.short(ctx, "folder", key.Token{Verb: key.ToFolder, File: f.Path, Mark: f.Rule, Holder: f.Owner}, f.Owner, ttl, err)
 }
 
 // short issues a key that is no grant by itself.
@@ -143,7 +143,7 @@ func (i *issuer) short(ctx context.Context, what string, t key.Token, owner stri
 	return k, nil
 }
 
-// sign makes the key of a token. Nobody gets it before the audit log has a row of it.
+// sign makes the key of a token. Nobody gets the key before the log has its row.
 func (i *issuer) sign(ctx context.Context, t key.Token, owner string) (Key, error) {
 	t.Owner = key.DigestOf(owner)
 	text, err := i.ring.Sign(ctx, t)

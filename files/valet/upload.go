@@ -13,7 +13,7 @@ import (
 
 // upload serves the key of an upload.
 func (v *visit) upload(op string) error {
-	if v.f.dead("", v.t.Made()) != "" && v.f.State != StateClean {
+	if v.f.revokes("", v.t.Made()) && v.f.State != StateClean {
 		return errRevoked
 	}
 	first, number, _ := strings.Cut(op, "/")

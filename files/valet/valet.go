@@ -113,8 +113,8 @@ type Config struct {
 	// Files is the store that has the bytes, where that isn't the store of the channels. Defaults to that one.
 	Files *storage.Store
 
-	// Audited says that the caller itself notes what it does by Revoke, RevokeOwner, Release and Delete, as an operator's
-	// tools do. Defaults to notes by the name "program".
+	// Audited says that the caller itself notes what it does by Revoke, RevokeOwner, RevokeAll, Release and Delete, as
+	// an operator's tools do. Defaults to notes by the name "program".
 	Audited bool
 
 	// Logger defaults to that of the channels.
@@ -267,7 +267,7 @@ func (v *Valet) Revoke(ctx context.Context, id, why string) error {
 	return v.book.order(ctx, "revoke", id, why, m, cmp.Or(err, storage.CheckKey(id), checkText("why", why)))
 }
 
-// RevokeAll ends all keys of the store, within a minute: it deletes the secrets that have signed them.
+// RevokeAll ends all keys of the store, within a minute: it deletes the secrets that have signed keys.
 func (v *Valet) RevokeAll(ctx context.Context, why string) error {
 	if err := v.book.orderNote(ctx, "revoke all", "all keys", why); err != nil {
 		return fmt.Errorf("valet: revoke all: %w", err)

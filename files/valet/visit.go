@@ -2,7 +2,6 @@ package valet
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/millrace-go/millrace/files/valet/internal/key"
@@ -22,17 +21,10 @@ func (v *visit) owner() string {
 	if v.t.Verb == key.ToWrite {
 		return v.f.Owner
 	}
-	_, owner, _ := strings.Cut(v.t.Rest, "\n")
-	return owner
+	return v.t.Holder
 }
 
-// mark is what the key says of itself: that a browser may show the file, that it comes from a list, or a folder's rule.
-func (v *visit) mark() string {
-	mark, _, _ := strings.Cut(v.t.Rest, "\n")
-	return mark
-}
-
-// name is how the audit log names a key.
+// name is how the log names a key.
 func name(t key.Token) string {
 	if t.Verb == key.ToWrite || t.Verb == key.ToPut {
 		return t.File

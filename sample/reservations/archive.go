@@ -42,7 +42,7 @@ func (e Evening) Keep(m KeepEvening) (Evening, []channel.Message, error) {
 //
 // Any step may be the last of a worker, and two workers may do the same at once. Nothing is deleted before the evening
 // is written. A late acceptance puts a row and then looks for the evening; Forget reads the rows after it is written.
-// So one of the two sees the other. The rows go last, because they say what else there is.
+// So the acceptance sees the evening, or Forget sees the row. The rows go last, because they say what else there is.
 type Archive struct {
 	ledger   *Ledger
 	statuses *views.View[Status]

@@ -107,9 +107,10 @@ func (b *box) blocks(ctx context.Context, key string) (sizes map[int]int64, loos
 }
 
 // Commit implements driver.Files. The list of parts and the commit are two requests. A part that comes between them,
-// with another size, is taken: only whoever has a Key, still good, for a part can do that. So Commit looks at what it
-// has made. The ETag that it returns is of a blob with the size that was asked for, and else it fails. That blob may
-// come from another Commit, or from whoever has a Key: bytes of the same size may come before the look, too.
+// with another size, is taken: only whoever has a Key, still good, for a part can do that. So Commit looks at the blob
+// that it has made, and fails unless the blob has the size that was asked for. The blob may come from another Commit,
+// or from a holder of a Key: bytes of the same size may come before the look, too. Callers go by the ETag that Commit
+// returns.
 func (f *files) Commit(ctx context.Context, name, key string, sizes []int64) (driver.FileInfo, error) {
 	var info driver.FileInfo
 	b := f.in(name)

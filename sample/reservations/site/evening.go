@@ -13,10 +13,11 @@ import (
 	"github.com/millrace-go/millrace/sample/reservations"
 )
 
-// kitchen is the user's name on the restaurant's pages, and who reads wishes in the audit log.
+// kitchen is the user's name on the restaurant's pages, and who reads wishes in the log of keys.
 const kitchen = "kitchen"
 
-// CheckKitchenKey says what is wrong with a password of the restaurant's pages. An empty one means that there are none.
+// CheckKitchenKey says what is wrong with a password of the restaurant's pages. Without a password there are no such
+// pages.
 func CheckKitchenKey(key string) error {
 	if key != "" && len(key) < 16 {
 		return errors.New("want 16 bytes or more, because anybody may guess")

@@ -130,7 +130,7 @@ func (c *copying) finish() (driver.FileInfo, error) {
 	return m.info(), nil
 }
 
-// name gives the parts names at the new place. With an error it returns those that have one.
+// name gives the parts names at the new place. Beside an error are the parts that have names.
 func (c *copying) name() (named []part, err error) {
 	for i, x := range c.m.parts {
 		if err := c.begin(); err != nil {

@@ -63,7 +63,8 @@ func (r *Ring) take(ctx context.Context) error {
 
 func (r *Ring) give() { <-r.turn }
 
-// newest returns the secret for new keys. It makes one if there is none, or none from this month.
+// newest returns the secret for new keys, and makes a secret if the newest one is older than a month, or there is no
+// secret.
 func (r *Ring) newest(ctx context.Context) (secret, error) {
 	if err := r.take(ctx); err != nil {
 		return secret{}, err

@@ -40,11 +40,13 @@ type Token struct {
 	Part  uint16    // of ToPut
 	Size  uint32    // bytes of the part
 	File  string    // the file's ID, or a folder
-	Rest  string    // of a folder: its rule; of a download: whether inline
+	Mark  string    // of a folder: the rule of its uploads; of a download: how it is served
+	// Holder is whom the key was given to. The document of an upload has that, so its key has not.
+	Holder string
 }
 
 const (
-	fixed    = 1 + 8 + 16 + 8 + 2 + 2 + 4 + 2 // bytes of a payload before its texts
+	fixed    = 1 + 8 + 16 + 8 + 2 + 2 + 4 + 2 + 2 // bytes of a payload before its texts
 	macSize  = 16
 	mostText = 2000 // bytes of a text
 )
@@ -57,7 +59,7 @@ func (t Token) Made() time.Time {
 
 // payload is the Token without its MAC.
 func (t Token) payload() []byte {
-	b := make([]byte, 0, fixed+len(t.File)+len(t.Rest))
+	b := make([]byte, 0, fixed+len(t.File)+len(t.Mark)+len(t.Holder))
 	b = append(b, byte(t.Verb))
 	b = binary.BigEndian.AppendUint64(b, uint64(t.Until.Unix()))
 	b = append(b, t.ID[:]...)
@@ -66,7 +68,8 @@ func (t Token) payload() []byte {
 	b = binary.BigEndian.AppendUint16(b, t.Part)
 	b = binary.BigEndian.AppendUint32(b, t.Size)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(t.File)))
-	return append(append(b, t.File...), t.Rest...)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(t.Mark)))
+	return append(append(append(b, t.File...), t.Mark...), t.Holder...)
 }
 
 // parsePayload reads what payload has written. Each Token has one form.
@@ -79,11 +82,11 @@ func parsePayload(b []byte) (t Token, err error) {
 	b = b[copy(t.ID[:], b):]
 	b = b[copy(t.Owner[:], b):]
 	t.Uses, t.Part, t.Size = binary.BigEndian.Uint16(b), binary.BigEndian.Uint16(b[2:]), binary.BigEndian.Uint32(b[4:])
-	n := int(binary.BigEndian.Uint16(b[8:]))
-	if b = b[10:]; n > len(b) {
+	file, mark := int(binary.BigEndian.Uint16(b[8:])), int(binary.BigEndian.Uint16(b[10:]))
+	if b = b[12:]; file+mark > len(b) {
 		return Token{}, ErrForged
 	}
-	t.File, t.Rest = string(b[:n]), string(b[n:])
+	t.File, t.Mark, t.Holder = string(b[:file]), string(b[file:file+mark]), string(b[file+mark:])
 	return t, nil
 }
 

@@ -14,7 +14,7 @@ import (
 func some() Token {
 	return Token{
 		Verb: ToRead, Until: time.Unix(1_800_000_000, 0).UTC(), ID: uuid.MustParse("0190163d-8694-739b-aea5-966c26f8ad91"), Owner: DigestOf("ada"),
-		Uses: 3, Part: 7, Size: 1 << 30, File: "menu/0190163d-8694-739b-aea5-966c26f8ad91", Rest: "inline",
+		Uses: 3, Part: 7, Size: 1 << 30, File: "menu/0190163d-8694-739b-aea5-966c26f8ad91", Mark: "inline", Holder: "ada",
 	}
 }
 
@@ -64,7 +64,7 @@ func TestPiecesOfKeys(t *testing.T) {
 	more.Uses = 0
 	piece := func(of Token, s secret, i int) string { return strings.Split(of.text(s), ".")[i] }
 	long := some()
-	long.Rest = strings.Repeat("x", mostText)
+	long.Holder = strings.Repeat("x", mostText)
 	payload, sum := piece(some(), s, 2), piece(some(), s, 3)
 	for what, text := range map[string]string{
 		"payload of another":      "v1.aaaaaaaa." + piece(more, s, 2) + "." + sum,
@@ -124,13 +124,13 @@ func FuzzRead(f *testing.F) {
 
 // A token comes back from its text, whatever it says, and none comes from a text with one bit changed.
 func FuzzSign(f *testing.F) {
-	f.Add(byte('r'), int64(1_800_000_000), []byte("0123456789abcdef"), uint16(1), uint16(2), uint32(3), "menu/x", "inline", uint16(99))
-	f.Add(byte(0), int64(-1), []byte{}, uint16(0), uint16(0), uint32(0), "", "\n", uint16(0))
-	f.Fuzz(func(t *testing.T, verb byte, until int64, id []byte, uses, part uint16, size uint32, file, rest string, bit uint16) {
-		if len(file)+len(rest) > 1000 {
+	f.Add(byte('r'), int64(1_800_000_000), []byte("0123456789abcdef"), uint16(1), uint16(2), uint32(3), "menu/x", "inline", "ada", uint16(99))
+	f.Add(byte(0), int64(-1), []byte{}, uint16(0), uint16(0), uint32(0), "", "\n", "", uint16(0))
+	f.Fuzz(func(t *testing.T, verb byte, until int64, id []byte, uses, part uint16, size uint32, file, mark, holder string, bit uint16) {
+		if len(file)+len(mark)+len(holder) > 1000 {
 			return
 		}
-		in := Token{Verb: Verb(verb), Until: time.Unix(until, 0).UTC(), Owner: DigestOf(file), Uses: uses, Part: part, Size: size, File: file, Rest: rest}
+		in := Token{Verb: Verb(verb), Until: time.Unix(until, 0).UTC(), Owner: DigestOf(file), Uses: uses, Part: part, Size: size, File: file, Mark: mark, Holder: holder}
 		copy(in.ID[:], id)
 		s := aSecret("aaaaaaaa")
 		text := in.text(s)
